@@ -1,0 +1,1 @@
+"""Sereno: the night watchman of AI assistants."""

@@ -1,0 +1,94 @@
+"""Records: rows as faces read them. Plain values; what is shown of a poll, run, operation, delivery, escalation or journal entry."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sereno.core.delivery import Delivery
+from sereno.core.operation import Operation
+from sereno.core.poll import Poll
+from sereno.core.values import Json
+
+
+@dataclass(frozen=True, slots=True)
+class PollRecord:
+    """A poll with its plan. `managed_by` is `user` or `file:PATH`; `known_objects` counts the snapshot."""
+
+    poll: Poll
+    due: datetime | None
+    managed_by: str
+    updated_at: datetime
+    leased_until: datetime | None = None
+    known_objects: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRecord:
+    """An operation with its lease, if somebody holds it now."""
+
+    operation: Operation
+    due: datetime | None
+    updated_at: datetime
+    leased_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRecord:
+    """A delivery with its plan and last outcome."""
+
+    delivery: Delivery
+    due: datetime | None
+    updated_at: datetime
+    delivered_at: datetime | None = None
+    last_outcome: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run (P06): `id` is `SUBJECT.NUMBER`; the fields after `status` are None while it runs."""
+
+    id: str
+    subject: str
+    kind: str
+    scheduled_for: datetime
+    attempt: int
+    claimed_by: str
+    started_at: datetime
+    finished_at: datetime | None
+    status: str
+    checked: int | None = None
+    changed: int | None = None
+    matched: int | None = None
+    requests: int | None = None
+    missed: int | None = None
+    cursor_before: str | None = None
+    cursor_after: str | None = None
+    summary: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One appended fact: kind is `intent`, `result` or `decision`; `facts` are canonical JSON."""
+
+    seq: int
+    at: datetime
+    subject: str
+    run: int
+    kind: str
+    facts: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What `doctor` and the live view count in one read."""
+
+    polls: Mapping[str, int]
+    operations: Mapping[str, int]
+    deliveries: Mapping[str, int]
+    open_escalations: int
+    overdue: int
+    """Due for longer than a lease and a minute: nobody works on it."""
+    oldest_overdue_at: datetime | None
+    suppressed_duplicates: int
+    last_claim_at: datetime | None
