@@ -126,6 +126,9 @@ class PollDecision:
     due: datetime | None
     cursor: str | None
     remember: Mapping[str, KnownObject]
+    """Objects to insert or replace."""
+    forget: Sequence[str]
+    """External ids to delete: seen ids of a windowed source beyond its bound (never one that is in the reading)."""
     effects: Sequence[Effect]
     status: str
     """`ok` or `failed`: the run's status."""
