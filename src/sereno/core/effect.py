@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from urllib.parse import quote
 
-from sereno.core.values import Json
+from sereno.core.values import Json, digest
 
 
 class Policy(StrEnum):
@@ -28,6 +29,8 @@ class ActionRef:
     policy: Policy
     origin: str = "config"
     """`config`, `cli`, `api`: where it was written; `command` actions run only from `config` and `cli`."""
+    pool: str = "local"
+    """The shared limit that its deliveries use (`Place.pool` of the action), filled in when the definition is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +53,32 @@ class Effect:
     """How long keyed retries may go on: less than the receiver keeps keys (Stripe 24 h, minus 10 %)."""
 
 
+_LONGEST_OBJECT = 200
+
+
 def poll_dedupe_key(
     *, workspace: str, user: str, poll: str, object_id: str, occurrence: str, action: str, condition_version: int
 ) -> str:
     """Builds `workspace:user:poll:object@occurrence:action:condition_version` (P07); parts are percent-escaped so that no
-    two different tuples give the same key; an object id longer than 200 characters is replaced by its SHA-256."""
-    raise NotImplementedError
+    two different tuples give the same key; an object id longer than 200 characters once escaped is replaced by its SHA-256
+    (written `sha256=…`, which no escaped id can be)."""
+    place = f"{_escaped(workspace)}:{_escaped(user)}:{_escaped(poll)}"
+    what = f"{_object_part(object_id)}@{_escaped(occurrence)}"
+    return f"{place}:{what}:{_escaped(action)}:{condition_version}"
 
 
 def operation_dedupe_key(*, workspace: str, operation: str, transition: str, action: str) -> str:
     """Builds the key of an effect of an operation's transition, for example `…:op_x:escalated-1:notify`."""
-    raise NotImplementedError
+    return ":".join(_escaped(part) for part in (workspace, operation, transition, action))
+
+
+def _escaped(part: str) -> str:
+    """Escapes all but letters, digits and `-._~/`. Lone surrogates are escaped too, never an error."""
+    return quote(part, errors="surrogatepass")
+
+
+def _object_part(object_id: str) -> str:
+    escaped = _escaped(object_id)
+    if len(escaped) <= _LONGEST_OBJECT:
+        return escaped
+    return "sha256=" + digest(object_id.encode("utf-8", "surrogatepass"))
