@@ -1,0 +1,132 @@
+"""The settings model of `sereno.toml`."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sereno.core.work import LeaseTimes
+from sereno.settings.definition import Duration, Name, PollModel, Strict
+
+
+class Reference(Strict):
+    """Where a secret is read from when it is needed: exactly one of `env` and `file`. The secret itself never stands in a file of ours."""
+
+    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    file: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "Reference":
+        if (self.env is None) == (self.file is None):
+            raise ValueError('give exactly one of `env` and `file`, for example {env = "API_TOKEN"}')
+        return self
+
+
+class CredentialModel(Strict):
+    """`[credentials.NAME]`: bound to one origin; sent only there."""
+
+    origin: str = Field(description="https://host[:port] that may receive it.")
+    header: str = "Authorization"
+    scheme: str | None = Field(default="Bearer", description="Word before the value; empty for none.")
+    value: Reference
+
+
+class NotifyModel(Strict):
+    """`[notify.NAME]`: an Apprise target; the URL holds secrets, so it is a reference."""
+
+    url: Reference
+
+
+class EmailModel(Strict):
+    """`[email.NAME]`: an SMTP server."""
+
+    host: str
+    port: int = Field(default=587, ge=1, le=65535)
+    tls: Literal["starttls", "implicit", "none"] = "starttls"
+    sender: str
+    user: str | None = None
+    password: Reference | None = None
+
+
+class NamedAction(BaseModel):
+    """`[actions.NAME]`: an action that polls may name."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    type: str
+    policy: Literal["keyed", "at_most_once", "at_least_once"] | None = None
+
+
+class EgressModel(Strict):
+    """`[egress]`: what may be reached beside the public internet."""
+
+    allow: tuple[str, ...] = Field(default=(), description="IP, CIDR or host, each with optional port, e.g. 127.0.0.1:8080, 10.0.0.0/8.")
+    max_bytes: int = Field(default=10_000_000, ge=1000, le=1_000_000_000)
+
+
+class PoolModel(Strict):
+    """`[pools."host:NAME"]`: a shared limit."""
+
+    rate: float | Literal["unlimited"] = Field(default=1.0, description="Sends per second.")
+    burst: int = Field(default=5, ge=1, le=100_000)
+    in_flight: int | None = Field(default=None, ge=1)
+
+
+class LeaseModel(Strict):
+    """`[lease]`: lease ≥ total_deadline + guard + commit_time."""
+
+    lease: Duration = timedelta(seconds=60)
+    total_deadline: Duration = timedelta(seconds=30)
+    guard: Duration = timedelta(seconds=1)
+    commit_time: Duration = timedelta(seconds=5)
+    tick: Duration = timedelta(seconds=1)
+
+    @model_validator(mode="after")
+    def _arithmetic(self) -> "LeaseModel":
+        if problem := self.times().problem():
+            raise ValueError(problem)
+        if min(self.tick, self.total_deadline, self.guard) <= timedelta(0):
+            raise ValueError("tick, total_deadline and guard must be longer than 0s")
+        return self
+
+    def times(self) -> LeaseTimes:
+        """The core value."""
+        return LeaseTimes(**dict(self))
+
+
+class DatabaseModel(Strict):
+    """`[database]`."""
+
+    path: str | None = Field(default=None, description="Default: .sereno/sereno.db beside this file.")
+
+
+class WaitingModel(Strict):
+    """`[waiting]`: what holds for all waits."""
+
+    answer_within: Duration = Field(default=timedelta(days=1), description="How long a question waits; silence means stop.")
+    actions: tuple[str, ...] = Field(default=("console",), description="Actions that carry ends and questions.")
+
+
+class Settings(Strict):
+    """The whole of `sereno.toml`."""
+
+    database: DatabaseModel = DatabaseModel()
+    lease: LeaseModel = LeaseModel()
+    slots: int = Field(default=100, ge=1, le=10_000, description="How much work one process does at once.")
+    egress: EgressModel = EgressModel()
+    pools: Mapping[str, PoolModel] = {}
+    credentials: Mapping[Name, CredentialModel] = {}
+    notify: Mapping[Name, NotifyModel] = {}
+    email: Mapping[Name, EmailModel] = {}
+    webhook_secrets: Mapping[Name, Reference] = Field(default={}, description="Signing secrets of outgoing webhooks, by name.")
+    actions: Mapping[Name, NamedAction] = {}
+    waiting: WaitingModel = WaitingModel()
+    contracts: tuple[str, ...] = Field(default=(), description="Folders with contracts of your own.")
+    keep_runs: Duration = timedelta(days=30)
+    zone: str | None = Field(default=None, description="IANA zone for shown times; default the system's.")
+    poll: tuple[PollModel, ...] = ()
+
+
+def config_schema() -> dict[str, Any]:
+    """The JSON schema of `sereno.toml`, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "sereno.toml", **Settings.model_json_schema()}
