@@ -1,0 +1,50 @@
+# `make` alone lists the targets. Every target sets up what it needs; nothing else has to be run first.
+PY := .venv/bin/python
+WORKERS ?= 2
+SEED ?= 1
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -v '## -' | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+run: setup-core ## set up, then show Sereno at work for a minute (sereno demo)
+	@.venv/bin/sereno demo
+
+test: setup ## set up, then run the tests (quick tier, under 10 minutes)
+	@$(PYTEST) -m "not full and not nightly"
+
+test-all: test test-full ## run the tests, then the slow ones (kills, wheels, many seeds)
+
+test-full: setup ## - the slow tier alone
+	@$(PYTEST) -m "full and not nightly"
+
+check: setup ## format, lint, types, imports, locks, sizes, links
+	@sh scripts/check.sh
+
+bench: setup ## measure against bare loops; the last line is JSON
+	@$(PY) -m benchmarks.run
+
+sim: setup ## run the seeded world: make sim SEED=7
+	@SERENO_SEED=$(SEED) $(PY) -m pytest tests/simulation -q -s -m "not nightly"
+
+docs: setup ## write the generated pages of docs/reference
+	@$(PY) scripts/docs.py write
+
+nightly: setup ## everything, the very long tests too
+	@$(PYTEST) --timeout 0
+
+lock: setup ## resolve the locks again from pyproject.toml (make lock UPGRADE=1 takes newer releases)
+	@$(PY) scripts/locks.py write $(if $(UPGRADE),--upgrade)
+
+clean: ## remove the environment and all caches
+	@rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup: ## - the environment for tests and checks
+	@sh scripts/setup.sh dev
+
+setup-core: ## - the environment for running
+	@sh scripts/setup.sh core

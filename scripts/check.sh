@@ -1,0 +1,27 @@
+#!/bin/sh
+# Runs every check that needs no test: all of them, also after one has failed; the last line says which failed.
+set -u
+cd "$(dirname "$0")/.."
+bin=.venv/bin
+failed=
+
+step() {
+    name=$1
+    shift
+    echo "== $name"
+    "$@" || failed="$failed $name"
+}
+
+step format "$bin/ruff" format --check --quiet .
+step lint "$bin/ruff" check --quiet .
+step types "$bin/mypy"
+step imports "$bin/lint-imports" --no-cache
+step locks "$bin/python" scripts/locks.py check
+step house "$bin/python" scripts/house.py
+step docs "$bin/python" scripts/docs.py check
+
+if [ -n "$failed" ]; then
+    echo "check: failed:$failed"
+    exit 1
+fi
+echo "check: all passed"
