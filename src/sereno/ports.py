@@ -52,6 +52,9 @@ class Ids(Protocol):
 BeforeHop = Callable[[str], Awaitable[bool]]
 """Asked before each redirect hop is followed, with the hop's origin; it commits the count; False = do not follow."""
 
+BeforeFirstByte = Callable[[], Awaitable[None]]
+"""The last check of lease, fence and deadline; normally returns without waiting (I24)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
@@ -69,8 +72,9 @@ class Fetch:
     total_deadline: timedelta = timedelta(seconds=30)
     max_bytes: int = 10_000_000
     before_hop: BeforeHop | None = None
-    before_first_byte: Callable[[], None] | None = None
-    """Called right before a request is written; raises to stop it (lease or deadline gone): then nothing left."""
+    before_first_byte: BeforeFirstByte | None = None
+    """Awaited right before each request (each hop) is written, after the connection stands; raises `core.errors.LeaseLost` to stop it
+    (lease or deadline gone): then nothing left."""
     allowed_origins: Sequence[str] = ()
     """Where not empty: the only origins that may be asked, hops included."""
 
@@ -111,7 +115,7 @@ class Guarded:
     now: datetime
     total_deadline: timedelta
     before_hop: BeforeHop | None = None
-    before_first_byte: Callable[[], None] | None = None
+    before_first_byte: BeforeFirstByte | None = None
 
 
 @dataclass(frozen=True, slots=True)

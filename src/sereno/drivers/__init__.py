@@ -1,0 +1,1 @@
+"""SAY WHEN: once, loop and wait. They claim, start, extend and drain; all work is done by the engine."""

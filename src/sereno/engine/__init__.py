@@ -1,0 +1,1 @@
+"""PERFORMS one piece of work: look, decide through the core, commit. All drivers end in `perform`."""

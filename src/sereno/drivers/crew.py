@@ -1,0 +1,108 @@
+"""The work in hand of one process: starts it, prolongs its leases, cancels what is lost, counts how it ended."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from sereno.core.errors import LeaseLost, SerenoError
+from sereno.core.work import Lease, Work, subject_of
+from sereno.engine.guard import SendGuard
+from sereno.engine.kit import Kit
+from sereno.engine.perform import perform, send_guard
+
+log = structlog.get_logger("sereno.drivers")
+
+
+@dataclass(slots=True)
+class InHand:
+    """One piece of work being performed."""
+
+    work: Work
+    sender: SendGuard
+    started_mono: float
+    lease: Lease
+    task: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """How the work of this process ended."""
+
+    done: int = 0
+    lost: int = 0
+    unavailable: int = 0
+    broken: int = 0
+
+
+@dataclass(slots=True)
+class Crew:
+    """Holds at most `slots` pieces of work. `on_done` is called after each end (the driver's wake-up)."""
+
+    kit: Kit
+    slots: int
+    on_done: Callable[[], None]
+    tally: Tally = field(default_factory=Tally)
+    _in_hand: dict[str, InHand] = field(default_factory=dict)
+
+    @property
+    def busy(self) -> int:
+        """How much is in hand."""
+        return len(self._in_hand)
+
+    @property
+    def free(self) -> int:
+        """How much more can be taken."""
+        return self.slots - len(self._in_hand)
+
+    def start(self, works: Sequence[Work], claimed_mono: float) -> None:
+        """Starts performing; `claimed_mono` is the monotonic time from before the claim query."""
+        for work in works:
+            sender = send_guard(self.kit, work, claimed_mono)
+            held = InHand(work, sender, claimed_mono, work.lease)
+            # A takeover of our own lost work may be claimed while the old task still winds down: keys carry the run.
+            key = f"{subject_of(work)}.{work.lease.run}"
+            self._in_hand[key] = held
+            held.task = asyncio.get_running_loop().create_task(self._perform(key, held), name=key)
+
+    async def _perform(self, key: str, held: InHand) -> None:
+        try:
+            await perform(self.kit, held.work, held.sender)
+            self.tally.done += 1
+        except LeaseLost as error:
+            self.tally.lost += 1
+            log.info("lease lost", run_id=key, reason=error.message)
+        except SerenoError as error:
+            self.tally.unavailable += 1
+            log.warning("work not committed; it falls due again when its lease ends", run_id=key, code=error.code, error=error.message)
+        finally:
+            del self._in_hand[key]
+            self.on_done()
+
+    async def extend(self) -> None:
+        """Prolongs each lease that is a third through; cancels work whose lease is gone."""
+        third = self.kit.times.lease.total_seconds() / 3
+        for held in list(self._in_hand.values()):
+            if self.kit.clock.monotonic() - held.started_mono < third:
+                continue
+            try:
+                held.lease = await self.kit.store.extend(held.work, self.kit.times)
+                held.started_mono = self.kit.clock.monotonic()
+                held.sender.extended(held.lease)
+            except LeaseLost:
+                if held.task is not None:
+                    held.task.cancel()
+            except SerenoError as error:
+                log.warning("lease not extended", error=error.message)
+
+    async def drain(self, seconds: float) -> None:
+        """Waits for what is in hand, at most `seconds`; then cancels it: its leases run out and it falls due again."""
+        deadline = self.kit.clock.monotonic() + seconds
+        while self._in_hand and (left := deadline - self.kit.clock.monotonic()) > 0:
+            await self.kit.clock.sleep(min(left, 0.05))
+        tasks = [held.task for held in list(self._in_hand.values()) if held.task is not None]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,123 @@
+"""The long-running loop (`sereno up`), and the same loop bounded (`sereno once`, `sereno wait`)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import structlog
+
+from sereno.core.errors import Unavailable
+from sereno.drivers.crew import Crew, Tally
+from sereno.drivers.wakeup import Wakeup
+from sereno.engine.kit import Kit
+from sereno.ports import Only
+
+log = structlog.get_logger("sereno.drivers")
+
+CLOCK_STEP = 60.0
+"""Seconds of difference between wall and monotonic time that count as a step."""
+UNAVAILABLE_PAUSE = 5.0
+PURGE_EVERY = 600.0
+
+
+class Driver:
+    """Claims due work and has it performed, until told to stop or until `finished` says so.
+
+    `only` restricts what is claimed. Several drivers, in one process or many, may run on one database.
+    """
+
+    def __init__(self, kit: Kit, *, worker: str, slots: int, only: Only | None = None, purge: Callable[[], Awaitable[None]] | None = None):
+        self._kit = kit
+        self._worker = worker
+        self._only = only
+        self._wakeup = Wakeup()
+        self._crew = Crew(kit, slots, self._wakeup.ring)
+        self._stopping = False
+        self._foreign = -1
+        self._clock_offset: float | None = None
+        self._beat_mono = kit.clock.monotonic()
+        self._purge = purge
+        self._purged_mono = kit.clock.monotonic()
+
+    @property
+    def tally(self) -> Tally:
+        """How the work so far ended."""
+        return self._crew.tally
+
+    def stop(self) -> None:
+        """Asks for an end: nothing more is claimed, what is in hand is finished."""
+        self._stopping = True
+        self._wakeup.ring()
+
+    def ring(self) -> None:
+        """Tells that something may have fallen due (a row was written in this process)."""
+        self._wakeup.ring()
+
+    async def run(self, finished: Callable[[], Awaitable[bool]] | None = None) -> Tally:
+        """Runs until stopped, or until nothing is in hand and `finished()` is true. Drains on the way out."""
+        beat = asyncio.get_running_loop().create_task(self._beats(), name="beat")
+        try:
+            while not self._stopping:
+                claimed = await self._claim()
+                if claimed or self._stopping:
+                    continue
+                if finished is not None and self._crew.busy == 0 and await finished():
+                    break
+                await self._wakeup.wait(await self._patience())
+        finally:
+            await self._crew.drain(self._kit.times.total_deadline.total_seconds())
+            beat.cancel()
+            await asyncio.gather(beat, return_exceptions=True)
+        return self.tally
+
+    async def _claim(self) -> int:
+        """Claims a batch when enough slots are free; answers how much came."""
+        crew = self._crew
+        if crew.free < max(1, crew.slots // 4) and crew.busy:
+            return 0
+        before = self._kit.clock.monotonic()
+        try:
+            found = await self._kit.store.claim(worker=self._worker, limit=crew.free, times=self._kit.times, only=self._only)
+        except Unavailable as error:
+            log.warning("the store is not available; trying again", error=error.message)
+            await self._kit.clock.sleep(UNAVAILABLE_PAUSE)
+            return 0
+        self._kit.crash_point("claim.done")
+        crew.start(found.works, before)
+        return len(found.works)
+
+    async def _patience(self) -> float:
+        """Seconds until something may be due; at most a tick, so that other processes' rows are seen."""
+        tick = self._kit.times.tick.total_seconds()
+        if self._crew.busy and self._crew.free < max(1, self._crew.slots // 4):
+            return tick
+        try:
+            due = await self._kit.store.next_due(self._only)
+        except Unavailable:
+            return tick
+        if due is None:
+            return tick
+        return min(tick, max(0.001, (due - self._kit.clock.now()) / timedelta(seconds=1)))
+
+    async def _beats(self) -> None:
+        """Each tick: lease extension, clock steps, retention."""
+        while True:
+            await self._kit.clock.sleep(self._kit.times.tick.total_seconds())
+            try:
+                await self._crew.extend()
+                await self._watch_clock()
+                await self._purge_sometimes()
+            except Unavailable as error:
+                log.warning("the store is not available", error=error.message)
+
+    async def _watch_clock(self) -> None:
+        offset = self._kit.clock.now().timestamp() - self._kit.clock.monotonic()
+        if self._clock_offset is not None and abs(offset - self._clock_offset) > CLOCK_STEP:
+            log.warning("the host clock stepped", seconds=round(offset - self._clock_offset, 3))
+            await self._kit.store.note_clock_step(offset - self._clock_offset)
+        self._clock_offset = offset
+
+    async def _purge_sometimes(self) -> None:
+        if self._purge is not None and self._kit.clock.monotonic() - self._purged_mono > PURGE_EVERY:
+            self._purged_mono = self._kit.clock.monotonic()
+            await self._purge()

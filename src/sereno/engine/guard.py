@@ -1,0 +1,121 @@
+"""The two guards round every call outside: what may leave, and what comes back as an exception."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from sereno.core.errors import InvariantBroken, LeaseLost, SerenoError, Unavailable
+from sereno.core.work import Lease, Work
+from sereno.engine.kit import Kit
+from sereno.ports import Guarded
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Our code or a plug-in raised: a value, so that the core can decide on it. The text names the class and its message, cut."""
+
+    message: str
+
+
+async def call(awaitable: Awaitable[T]) -> T | Broken:
+    """Awaits a plug-in; what it raises becomes a value. LeaseLost and an unavailable store pass through to the driver."""
+    try:
+        return await awaitable
+    except (LeaseLost, Unavailable):
+        raise
+    except Exception as error:
+        return Broken(_describe(error))
+
+
+def decide(rule: Callable[[], T]) -> T | Broken:
+    """Runs a pure decision; what it raises becomes a value, so that the facts of the reply are still committed (W43)."""
+    try:
+        return rule()
+    except Exception as error:
+        return Broken(_describe(error))
+
+
+def _describe(error: Exception) -> str:
+    text = str(error) if isinstance(error, SerenoError | ValueError) else ""
+    return f"{type(error).__name__}: {text}"[:500] if text else type(error).__name__
+
+
+class SendGuard:
+    """Judges, right before bytes leave, whether this worker may still send (I24).
+
+    A lease is trusted until its end less `guard`, on this worker's monotonic clock counted from before the claim was handed over
+    and on the host's wall clock, whichever ends first. After more than `guard` since the last look, the fence is read again.
+    """
+
+    def __init__(self, kit: Kit, work: Work, claimed_mono: float, stop_at: datetime | None = None):
+        self._kit = kit
+        self._work = work
+        self._claimed_mono = claimed_mono
+        self._looked_mono = claimed_mono
+        self._trusted_s = (work.lease.until - work.lease.claimed_at - kit.times.guard).total_seconds()
+        self._stop_at = stop_at
+        self.refused: str | None = None
+        """Why a send was stopped here, if one was."""
+
+    def now(self) -> datetime:
+        """The database's instant as this worker knows it: claim instant + monotonic time since."""
+        return self._work.lease.claimed_at + timedelta(seconds=self._kit.clock.monotonic() - self._claimed_mono)
+
+    async def before_first_byte(self) -> None:
+        """Raises LeaseLost where nothing may be sent any more."""
+        mono = self._kit.clock.monotonic()
+        if mono - self._looked_mono > self._kit.times.guard.total_seconds():
+            await self._look_again()
+            mono = self._kit.clock.monotonic()
+        if mono - self._claimed_mono >= self._trusted_s or self._kit.clock.now() >= self._work.lease.until:
+            self._refuse("the lease may have run out")
+        if self._stop_at is not None and self.now() >= self._stop_at:
+            self._refuse("the deadline has passed")
+
+    async def may_send(self) -> bool:
+        """The same judgement as a value, for acts that do not go through the egress gate."""
+        try:
+            await self.before_first_byte()
+        except LeaseLost:
+            return False
+        return True
+
+    async def _look_again(self) -> None:
+        try:
+            await self._kit.store.check(self._work, self._kit.times)
+        except LeaseLost:
+            self._refuse("the lease was lost")
+        self._looked_mono = self._kit.clock.monotonic()
+
+    def _refuse(self, reason: str) -> None:
+        self.refused = reason
+        raise LeaseLost(f"nothing was sent: {reason}", subject=None)
+
+    def extended(self, lease: Lease) -> None:
+        """Takes a prolonged lease into account."""
+        self._trusted_s = (lease.until - self._work.lease.claimed_at - self._kit.times.guard).total_seconds()
+
+    def guarded(self, *, total_deadline: timedelta) -> Guarded:
+        """What the plug-in gets for this one call."""
+
+        async def before_hop(origin: str) -> bool:
+            await self.before_first_byte()
+            return await self._kit.store.reserve_hop(self._work, origin)
+
+        return Guarded(
+            transport=self._kit.transport,
+            now=self.now(),
+            total_deadline=total_deadline,
+            before_hop=before_hop,
+            before_first_byte=self.before_first_byte,
+        )
+
+
+def must(value: T | Broken) -> T:
+    """Unwraps a decision that cannot fail without a bug of ours."""
+    if isinstance(value, Broken):
+        raise InvariantBroken(value.message)
+    return value

@@ -1,0 +1,30 @@
+"""The one entry of every driver: performs one claimed piece of work and commits."""
+
+from datetime import datetime
+
+from sereno.core.work import DeliveryWork, OperationWork, PollWork, Work
+from sereno.engine.delivery import perform_delivery
+from sereno.engine.guard import SendGuard
+from sereno.engine.kit import Kit
+from sereno.engine.operation import perform_operation
+from sereno.engine.poll import perform_poll
+
+
+def send_guard(kit: Kit, work: Work, claimed_mono: float) -> SendGuard:
+    """The guard of one piece of work; `claimed_mono` is this worker's monotonic time from before the claim query."""
+    stop_at: datetime | None = None
+    if isinstance(work, OperationWork):
+        stop_at = work.operation.allowance.stops_at()[0]
+    return SendGuard(kit, work, claimed_mono, stop_at)
+
+
+async def perform(kit: Kit, work: Work, sender: SendGuard) -> None:
+    """Performs and commits. Raises LeaseLost when the work was taken over meanwhile, Unavailable when the store could not commit:
+    then the lease runs out and the work falls due again."""
+    match work:
+        case PollWork():
+            await perform_poll(kit, work, sender)
+        case DeliveryWork():
+            await perform_delivery(kit, work, sender)
+        case OperationWork():
+            await perform_operation(kit, work, sender)
