@@ -49,6 +49,27 @@ class Ids(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SecretPlace:
+    """Where a secret is kept: the name of an environment variable, or the path of a file; exactly one of them."""
+
+    env: str | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialConfig:
+    """One `[credentials.NAME]` table. The value is sent as `header: scheme value`, and only to `origin` (`https://host[:port]`).
+
+    `scheme` may be empty (the value alone) or `Basic` (then the value is `user:password`). Rows and logs hold the NAME only.
+    """
+
+    origin: str
+    value: SecretPlace
+    header: str = "Authorization"
+    scheme: str = "Bearer"
+
+
 BeforeHop = Callable[[str], Awaitable[bool]]
 """Asked before each redirect hop is followed, with the hop's origin; it commits the count; False = do not follow."""
 
@@ -288,6 +309,8 @@ class NewOperation:
     user: str = "local"
     assistant_task_id: str | None = None
     actions: Sequence[ActionRef] = ()
+    min_gap: timedelta = timedelta(seconds=1)
+    """The contract's smallest gap between two looks, which the claim never undercuts (W35)."""
 
 
 @dataclass(frozen=True, slots=True)
