@@ -33,7 +33,6 @@ class Driver:
         self._wakeup = Wakeup()
         self._crew = Crew(kit, slots, self._wakeup.ring)
         self._stopping = False
-        self._foreign = -1
         self._clock_offset: float | None = None
         self._beat_mono = kit.clock.monotonic()
         self._purge = purge

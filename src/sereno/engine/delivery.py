@@ -4,7 +4,7 @@ from sereno.core.delivery import Outcome, OutcomeKind, before_send, decide_deliv
 from sereno.core.effect import Effect
 from sereno.core.work import DeliveryWork
 from sereno.engine import guard
-from sereno.engine.guard import Broken, SendGuard, must
+from sereno.engine.guard import Broken, SendGuard
 from sereno.engine.kit import Kit
 
 
@@ -20,8 +20,7 @@ async def perform_delivery(kit: Kit, work: DeliveryWork, sender: SendGuard) -> N
         return
     kit.crash_point("delivery.acted")
     rng = kit.ids.random(f"{work.delivery.id}.{work.lease.run}")
-    decision = must(guard.decide(lambda: decide_delivery(work.delivery, outcome, sender.now(), rng)))
-    await kit.store.commit_delivery(work, decision)
+    await kit.store.commit_delivery(work, decide_delivery(work.delivery, outcome, sender.now(), rng))
 
 
 async def _act(kit: Kit, work: DeliveryWork, sender: SendGuard) -> Outcome:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from sereno.core.errors import InvariantBroken, LeaseLost, SerenoError, Unavailable
+from sereno.core.errors import LeaseLost, SerenoError, Unavailable
 from sereno.core.work import Lease, Work
 from sereno.engine.kit import Kit
 from sereno.ports import Guarded
@@ -113,9 +113,3 @@ class SendGuard:
             before_first_byte=self.before_first_byte,
         )
 
-
-def must(value: T | Broken) -> T:
-    """Unwraps a decision that cannot fail without a bug of ours."""
-    if isinstance(value, Broken):
-        raise InvariantBroken(value.message)
-    return value

@@ -7,7 +7,7 @@ from sereno.core.observation import NoReply, NoReplyKind, Observation, Reply, re
 from sereno.core.operation import Ask, Close, Operation, OperationDecision, close_operation, decide_operation, next_call
 from sereno.core.work import OperationWork
 from sereno.engine import guard
-from sereno.engine.guard import Broken, SendGuard, must
+from sereno.engine.guard import Broken, SendGuard
 from sereno.engine.kit import Kit
 
 SHORTEST_CALL = timedelta(milliseconds=10)
@@ -20,7 +20,7 @@ async def perform_operation(kit: Kit, work: OperationWork, sender: SendGuard) ->
     if isinstance(contract, Broken):
         await kit.store.park(work, reason=f"the pinned contract does not load: {contract.message}")
         return
-    step: Ask | Close = must(guard.decide(lambda: next_call(operation, sender.now())))
+    step = next_call(operation, sender.now())
     if isinstance(step, Close):
         await kit.store.commit_operation(work, _closed(kit, operation, contract, step, sender))
         return
@@ -77,15 +77,11 @@ def _decided(kit: Kit, work: OperationWork, contract: Contract, observation: Obs
 
 
 def _closed(kit: Kit, operation: Operation, contract: Contract, close: Close, sender: SendGuard) -> OperationDecision:
-    return must(
-        guard.decide(
-            lambda: close_operation(
-                operation,
-                contract,
-                close,
-                sender.now(),
-                escalation_id=kit.ids.new("esc_"),
-                answer_within_s=kit.answer_within.total_seconds(),
-            )
-        )
+    return close_operation(
+        operation,
+        contract,
+        close,
+        sender.now(),
+        escalation_id=kit.ids.new("esc_"),
+        answer_within_s=kit.answer_within.total_seconds(),
     )

@@ -3,8 +3,9 @@
 from datetime import datetime
 
 from sereno.core.work import DeliveryWork, OperationWork, PollWork, Work
+from sereno.engine import guard
 from sereno.engine.delivery import perform_delivery
-from sereno.engine.guard import SendGuard
+from sereno.engine.guard import Broken, SendGuard
 from sereno.engine.kit import Kit
 from sereno.engine.operation import perform_operation
 from sereno.engine.poll import perform_poll
@@ -20,7 +21,13 @@ def send_guard(kit: Kit, work: Work, claimed_mono: float) -> SendGuard:
 
 async def perform(kit: Kit, work: Work, sender: SendGuard) -> None:
     """Performs and commits. Raises LeaseLost when the work was taken over meanwhile, Unavailable when the store could not commit:
-    then the lease runs out and the work falls due again."""
+    then the lease runs out and the work falls due again. A bug of ours parks the work: it is shown, never retried blindly."""
+    done = await guard.call(_dispatch(kit, work, sender))
+    if isinstance(done, Broken):
+        await kit.store.park(work, reason=done.message)
+
+
+async def _dispatch(kit: Kit, work: Work, sender: SendGuard) -> None:
     match work:
         case PollWork():
             await perform_poll(kit, work, sender)

@@ -1,0 +1,100 @@
+"""Brings the `[[poll]]`s of the settings file into the database, by name; the database stays the only truth at run time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sereno.core.errors import Fault, SetupError
+from sereno.core.poll import PollState
+from sereno.core.record import PollRecord
+from sereno.ports import PoolLimits
+from sereno.service.deps import Deps
+from sereno.service.polls import Checked, Polls
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What happened, or would happen, to one poll: `created`, `changed`, `unchanged`, `paused` (gone from the file), `pruned`."""
+
+    name: str
+    action: str
+    where: str
+
+
+class Apply:
+    """`sereno apply`, also at the start of `up` and `once`."""
+
+    def __init__(self, deps: Deps, polls: Polls):
+        self._deps = deps
+        self._polls = polls
+
+    async def run(self, *, dry_run: bool = False, prune: bool = False) -> Sequence[Applied]:
+        """Applies the file. Raises SetupError with every fault; then nothing was changed."""
+        loaded = self._deps.loaded
+        if not dry_run:
+            await self._pools()
+        if loaded.path is None:
+            return []
+        owner = f"file:{loaded.path}"
+        wanted = self._check(owner)
+        existing = {record.poll.spec.name: record for record in await self._all()}
+        self._refuse_foreign(wanted, existing, owner)
+        done = [await self._apply_one(checked, existing.get(name), owner, loaded.where("poll", index), dry_run) for index, (name, checked) in enumerate(wanted.items())]
+        gone = [record for name, record in existing.items() if record.managed_by == owner and name not in wanted]
+        return done + [await self._gone(record, dry_run, prune) for record in gone]
+
+    async def _all(self) -> list[PollRecord]:
+        found: list[PollRecord] = []
+        while page := await self._polls.list(limit=1000, before=found[-1].poll.id if found else None):
+            found += page
+        return [record for record in found if record.poll.state is not PollState.REMOVED]
+
+    async def _pools(self) -> None:
+        for name, model in self._deps.loaded.settings.pools.items():
+            rate = None if model.rate == "unlimited" else float(model.rate)
+            await self._deps.definitions.set_pool(self._deps.who, name, PoolLimits(rate, model.burst, model.in_flight))
+
+    def _check(self, owner: str) -> dict[str, Checked]:
+        faults: list[Fault] = []
+        wanted: dict[str, Checked] = {}
+        for index, model in enumerate(self._deps.loaded.settings.poll):
+            try:
+                wanted[model.name] = self._polls.check(model, where=self._deps.loaded.where("poll", index), origin="config")
+            except SetupError as error:
+                faults += error.faults
+        if faults:
+            raise SetupError(f"{owner.removeprefix('file:')} has {len(faults)} fault(s); nothing was changed", faults)
+        return wanted
+
+    def _refuse_foreign(self, wanted: dict[str, Checked], existing: dict[str, PollRecord], owner: str) -> None:
+        faults = [
+            Fault(self._deps.loaded.where("poll", index), f"poll `{name}` exists already, managed by {existing[name].managed_by}", "rename one, or remove the other")
+            for index, name in enumerate(wanted)
+            if name in existing and existing[name].managed_by != owner
+        ]
+        if faults:
+            raise SetupError("the same poll is defined twice; nothing was changed", faults)
+
+    async def _apply_one(self, checked: Checked, record: PollRecord | None, owner: str, where: str, dry_run: bool) -> Applied:
+        name = checked.spec.name
+        if record is None:
+            if not dry_run:
+                await self._polls.store(checked, managed_by=owner)
+            return Applied(name, "created", where)
+        state_differs = (checked.state is PollState.PAUSED) != (record.poll.state is PollState.PAUSED)
+        if record.poll.spec == checked.spec and not state_differs:
+            return Applied(name, "unchanged", where)
+        if not dry_run:
+            if record.poll.spec != checked.spec:
+                await self._polls.replace(record, checked, managed_by=owner)
+            if state_differs:
+                await (self._polls.pause(name) if checked.state is PollState.PAUSED else self._polls.resume(name))
+        return Applied(name, "changed", where)
+
+    async def _gone(self, record: PollRecord, dry_run: bool, prune: bool) -> Applied:
+        name = record.poll.spec.name
+        if not dry_run:
+            if prune:
+                await self._polls.remove(name)
+            elif record.poll.state is PollState.ACTIVE:
+                await self._polls.pause(name)
+        return Applied(name, "pruned" if prune else "paused", record.managed_by)

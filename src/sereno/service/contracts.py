@@ -1,0 +1,41 @@
+"""Contracts as people look at them."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sereno.core.contract import Contract
+from sereno.core.errors import SetupError
+from sereno.core.values import Json
+from sereno.service.deps import Deps
+
+
+class Contracts:
+    """The use cases of contracts."""
+
+    def __init__(self, deps: Deps):
+        self._deps = deps
+
+    def list(self) -> Sequence[Contract]:
+        """All contracts, by name."""
+        catalogue = self._deps.plugins.contracts
+        return [catalogue.contract(catalogue.document(name)) for name in catalogue.names()]
+
+    def get(self, name: str) -> Contract:
+        """One contract. Raises NotFound with the nearest name."""
+        catalogue = self._deps.plugins.contracts
+        return catalogue.contract(catalogue.document(name))
+
+    def document(self, name: str) -> Mapping[str, Json]:
+        """Its document as data."""
+        return self._deps.plugins.contracts.document(name)
+
+    def check(self, path: Path) -> Contract:
+        """Reads a contract file. Raises SetupError with every fault."""
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SetupError(f"cannot read {path}: {error}") from error
+        except tomllib.TOMLDecodeError as error:
+            raise SetupError(f"{path} is not TOML: {error}") from error
+        return self._deps.plugins.contracts.contract(document)

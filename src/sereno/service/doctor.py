@@ -1,0 +1,66 @@
+"""Says whether all is well, so that cron can watch the watchman. Reads only; sends nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sereno.core.errors import SerenoError
+from sereno.core.record import Counts
+from sereno.core.values import format_duration
+from sereno.service.deps import Deps
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: `ok`, `warn` or `bad`, in one sentence, with what to do."""
+
+    name: str
+    level: str
+    says: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """All checks and the counts behind them."""
+
+    checks: Sequence[Check]
+    counts: Counts | None
+
+    @property
+    def ok(self) -> bool:
+        """False when any check is bad."""
+        return all(check.level != "bad" for check in self.checks)
+
+
+class Doctor:
+    """`sereno doctor`."""
+
+    def __init__(self, deps: Deps):
+        self._deps = deps
+
+    async def look(self) -> Health:
+        """Looks at the database, the driver's pulse, dead letters, disabled polls and open questions."""
+        try:
+            counts = await self._deps.reads.counts(self._deps.who)
+            now = await self._deps.definitions.now()
+        except SerenoError as error:
+            return Health([Check("database", "bad", error.message, error.hint)], None)
+        checks = [Check("database", "ok", f"{self._deps.loaded.database} is readable")]
+        checks.append(_pulse(counts, None if counts.oldest_overdue_at is None else now - counts.oldest_overdue_at))
+        checks.append(_count("dead letters", counts.deliveries.get("dead", 0) + counts.deliveries.get("ambiguous", 0), "see `sereno delivery list --state dead` and `--state ambiguous`"))
+        checks.append(_count("disabled polls", counts.polls.get("disabled", 0), "see `sereno poll list --state disabled`, then `sereno poll resume NAME`"))
+        checks.append(_count("open questions", counts.open_escalations, "see `sereno escalation list`"))
+        return Health(checks, counts)
+
+
+def _pulse(counts: Counts, lateness: timedelta | None) -> Check:
+    if counts.overdue and lateness is not None:
+        return Check("driver", "bad", f"{counts.overdue} pieces of work are overdue, the oldest by {format_duration(timedelta(seconds=int(lateness.total_seconds())))}", "start `sereno up`, or run `sereno once` from cron")
+    if counts.last_claim_at is None:
+        return Check("driver", "ok", "nothing has run yet, and nothing is overdue")
+    return Check("driver", "ok", f"nothing is overdue; the last claim was at {counts.last_claim_at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _count(name: str, number: int, hint: str) -> Check:
+    return Check(name, "warn", f"{number}", hint) if number else Check(name, "ok", "none")

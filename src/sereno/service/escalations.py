@@ -1,0 +1,63 @@
+"""Questions to people: list, show, answer once (W19, W20, W40)."""
+
+from collections.abc import Sequence
+
+from sereno.core.errors import NotAllowed, RequestError, nearest
+from sereno.core.escalation import Escalation, Option
+from sereno.core.operation import decide_answer
+from sereno.core.record import OperationRecord
+from sereno.ports import Page
+from sereno.service.deps import Deps
+
+SHORTEST_DIGEST = 8
+
+
+class Escalations:
+    """The use cases of questions, for one principal."""
+
+    def __init__(self, deps: Deps):
+        self._deps = deps
+
+    async def list(self, *, state: str | None = "open", limit: int = 100) -> Sequence[Escalation]:
+        """Questions, newest first; the open ones unless told otherwise."""
+        return await self._deps.reads.escalations(self._deps.who, Page(limit=limit, state=state))
+
+    async def get(self, escalation: str) -> Escalation:
+        """One question with exactly the statement that was shown. Raises NotFound."""
+        return await self._deps.reads.escalation(self._deps.who, escalation)
+
+    async def answer(self, escalation: str, option: str, *, digest: str) -> OperationRecord:
+        """Records one answer, bound to the digest of what was shown (at least its first 8 digits).
+
+        Raises RequestError (no such option), NotAllowed (another digest, not a person), NotNow (answered or expired).
+        """
+        question = await self.get(escalation)
+        chosen = _option(question, option)
+        if len(digest) < SHORTEST_DIGEST or not question.digest.startswith(digest):
+            raise NotAllowed(
+                f"the digest does not match what {escalation} asks now",
+                subject=escalation,
+                hint="look at `sereno escalation show` again and use its digest",
+                code="digest_mismatch",
+            )
+        record = await self._deps.definitions.answer(
+            self._deps.who,
+            escalation,
+            digest=question.digest,
+            option=chosen.key,
+            decide=decide_answer,
+            statement=question.statement,
+        )
+        self._deps.ring()
+        return record
+
+
+def _option(question: Escalation, key: str) -> Option:
+    found = next((option for option in question.options if option.key == key), None)
+    if found is not None:
+        return found
+    known = [option.key for option in question.options]
+    near = nearest(key, known)
+    raise RequestError(
+        f"{question.id} has no option `{key}`", subject=question.id, hint=f"did you mean `{near}`?" if near else f"options: {', '.join(known)}"
+    )

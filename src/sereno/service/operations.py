@@ -1,0 +1,205 @@
+"""Operations as people and agents use them: register, wait, look, explain. Looking never sends anything (W36)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sereno.core.budget import Allowance, Limits
+from sereno.core.contract import Contract, status_url, with_states
+from sereno.core.errors import Fault, RequestError, SetupError, nearest
+from sereno.core.operation import OperationState, fingerprint
+from sereno.core.record import JournalEntry, OperationRecord
+from sereno.core.values import Json, format_duration
+from sereno.ports import NewOperation, Page
+from sereno.service.actions import resolve_actions
+from sereno.service.deps import Deps
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a caller may say about a wait; what is None comes from the contract (W41)."""
+
+    contract: str
+    job_id: str
+    account: str = ""
+    """Credential NAME."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    base: str | None = None
+    states: Mapping[str, Sequence[str]] | None = None
+    state_path: str | None = None
+    deadline: timedelta | None = None
+    business_deadline_at: datetime | None = None
+    max_status_requests: int | None = None
+    max_transport_failures: int | None = None
+    max_throttles: int | None = None
+    assistant_task_id: str | None = None
+    actions: Sequence[str] | None = None
+    allow_unproven_status: bool = False
+    """Grants status requests of a contract without evidence that they only observe (W12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """An operation, whether it is new, and warnings with their arithmetic."""
+
+    record: OperationRecord
+    is_new: bool
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The timeline of one operation, from the journal alone (W26)."""
+
+    record: OperationRecord
+    entries: Sequence[JournalEntry]
+
+
+class Operations:
+    """The use cases of operations, for one principal."""
+
+    def __init__(self, deps: Deps):
+        self._deps = deps
+
+    async def register(self, wanted: Wanted) -> Registered:
+        """Stores limits and first look; sends nothing. The same contract, account and job gives the open operation back (W39).
+
+        Raises NotFound (contract), SetupError (limits, parameters), RequestError (no evidence), NotNow (another request's job).
+        """
+        deps = self._deps
+        document = self._document(wanted)
+        contract = deps.plugins.contracts.contract(document)
+        faults = _credential_faults(deps, wanted)
+        url = _url(contract, wanted, faults)
+        limits = _limits(contract, wanted, faults)
+        names = deps.loaded.settings.waiting.actions if wanted.actions is None else wanted.actions
+        actions, more = resolve_actions(deps, names, where="wait", origin=deps.origin)
+        faults += more
+        if faults or limits is None:
+            raise SetupError("this wait is not right; nothing was stored", faults)
+        if contract.observational is None and not wanted.allow_unproven_status:
+            raise RequestError(
+                f"contract {contract.name} gives no evidence that its status request only observes",
+                subject=contract.name,
+                hint="grant it for this operation with --allow-unproven-status, or state the evidence in the contract",
+                code="not_observational",
+            )
+        now = await deps.definitions.now()
+        new = NewOperation(
+            contract=contract.name,
+            document=document,
+            account=wanted.account,
+            job_id=wanted.job_id,
+            url=url,
+            parameters=dict(wanted.parameters),
+            fingerprint=fingerprint(contract.name, wanted.account, wanted.job_id, url),
+            allowance=_allowance(limits, wanted, now),
+            pool=_pool(contract, wanted, url),
+            first_look_at=now + contract.delays.first,
+            user=deps.who.user,
+            assistant_task_id=wanted.assistant_task_id,
+            actions=tuple(actions),
+            min_gap=contract.delays.min_gap,
+        )
+        record, is_new = await deps.definitions.register(deps.who, new)
+        deps.ring()
+        return Registered(record, is_new, _arithmetic(contract, limits) if is_new else ())
+
+    def _document(self, wanted: Wanted) -> Mapping[str, Json]:
+        document = self._deps.plugins.contracts.document(wanted.contract)
+        if wanted.states or wanted.state_path:
+            return with_states(document, wanted.states or {}, wanted.state_path)
+        return document
+
+    async def wait(self, operation: str) -> OperationRecord:
+        """Drives this one operation until it stops waiting: a result, an end, or a question for a person."""
+        record = await self.get(operation)
+        if record.operation.state is OperationState.WAITING:
+            await self._deps.drive_one(record.operation.id)
+        return await self.get(operation)
+
+    async def get(self, operation: str) -> OperationRecord:
+        """Reads the record; causes no request (W36). Raises NotFound."""
+        return await self._deps.reads.operation(self._deps.who, operation)
+
+    async def list(self, *, state: str | None = None, limit: int = 100, before: str | None = None) -> Sequence[OperationRecord]:
+        """Operations, newest first."""
+        return await self._deps.reads.operations(self._deps.who, Page(limit=limit, before=before, state=state))
+
+    async def explain(self, operation: str) -> Story:
+        """The story of every decision, oldest first."""
+        record = await self.get(operation)
+        return Story(record, await self._deps.reads.journal(self._deps.who, record.operation.id))
+
+
+def _credential_faults(deps: Deps, wanted: Wanted) -> list[Fault]:
+    known = deps.loaded.settings.credentials
+    if not wanted.account or wanted.account in known:
+        return []
+    near = nearest(wanted.account, list(known))
+    hint = f"did you mean `{near}`?" if near else f"add [credentials.{wanted.account}] to the settings"
+    return [Fault("wait.credential", f"no credential named `{wanted.account}`", hint)]
+
+
+def _url(contract: Contract, wanted: Wanted, faults: list[Fault]) -> str:
+    try:
+        return status_url(contract, job_id=wanted.job_id, parameters=dict(wanted.parameters), base=wanted.base)
+    except ValueError as error:
+        faults.append(Fault("wait", str(error)))
+        return ""
+
+
+def _limits(contract: Contract, wanted: Wanted, faults: list[Fault]) -> Limits | None:
+    given: dict[str, Any] = {
+        "deadline_s": wanted.deadline.total_seconds() if wanted.deadline is not None else None,
+        "max_status_requests": wanted.max_status_requests,
+        "max_transport_failures": wanted.max_transport_failures,
+        "max_throttles": wanted.max_throttles,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    for name, least in (("deadline_s", 1), ("max_status_requests", 1), ("max_transport_failures", 0), ("max_throttles", 0)):
+        if name in given and given[name] < least:
+            faults.append(Fault(f"wait.{name}", f"must be at least {least}, not {given[name]:g}"))
+    if contract.limits is not None:
+        return replace(contract.limits, **given)
+    missing = [name for name in Limits.__dataclass_fields__ if name not in given]
+    if missing:
+        faults.append(
+            Fault("wait", f"contract {contract.name} has no limits of its own; missing: {', '.join(missing)}", "give --deadline, --max-requests, --max-failures and --max-throttles")
+        )
+        return None
+    return Limits(**given)
+
+
+def _allowance(limits: Limits, wanted: Wanted, now: datetime) -> Allowance:
+    return Allowance(
+        deadline_at=now + timedelta(seconds=limits.deadline_s),
+        business_deadline_at=wanted.business_deadline_at,
+        max_status_requests=limits.max_status_requests,
+        max_transport_failures=limits.max_transport_failures,
+        max_throttles=limits.max_throttles,
+    )
+
+
+def _pool(contract: Contract, wanted: Wanted, url: str) -> str:
+    """One shared limit per provider and credential (W29); generic contracts share by host."""
+    host = url.split("/")[2] if "//" in url else contract.name
+    return f"provider:{host}" + (f":{wanted.account}" if wanted.account else "")
+
+
+def _arithmetic(contract: Contract, limits: Limits) -> list[str]:
+    """Warns where the numbers cannot work together, with the arithmetic (W41)."""
+    warnings = []
+    deadline = timedelta(seconds=limits.deadline_s)
+    shortest = contract.delays.first + (limits.max_status_requests - 1) * contract.delays.min_gap
+    if shortest > deadline:
+        warnings.append(
+            f"{limits.max_status_requests} requests need at least {format_duration(shortest)} (first look {format_duration(contract.delays.first)}"
+            f" + {limits.max_status_requests - 1} x {format_duration(contract.delays.min_gap)}), but the deadline is {format_duration(deadline)}"
+        )
+    if contract.retention is not None and deadline > contract.retention:
+        warnings.append(
+            f"the deadline of {format_duration(deadline)} is later than the provider keeps a result ({format_duration(contract.retention)})"
+        )
+    return warnings

@@ -1,0 +1,265 @@
+"""Polls as people use them: add, look, change, run, remove."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from sereno.core.change import Comparison, FailedReading, Reading, ReadFailure, find_changes
+from sereno.core.errors import Fault, NotNow, RequestError, SetupError, nearest
+from sereno.core.poll import PollSpec, PollState, Verdict, VerdictKind
+from sereno.core.record import PollRecord
+from sereno.core.schedule import next_due, next_instants
+from sereno.core.work import Principal
+from sereno.ports import Guarded, Page
+from sereno.service.actions import resolve_actions
+from sereno.service.deps import Deps
+from sereno.settings import PollModel, poll_to_model
+
+SAMPLE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One object of the live sample with what the condition says when it is new, and when it was just updated."""
+
+    external_id: str
+    title: str
+    url: str | None
+    payload: Any
+    as_new: Verdict
+    as_updated: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a definition would do: a live sample, the schedule restated, and what to think about."""
+
+    spec: PollSpec
+    count: int
+    sample: Sequence[Sampled]
+    next_instants: Sequence[datetime]
+    failure: FailedReading | None = None
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What the source shows now against what the poll remembers; nothing is stored."""
+
+    poll: str
+    comparison: Comparison
+    failure: FailedReading | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A definition that passed all checks."""
+
+    spec: PollSpec
+    pool: str
+    state: PollState = PollState.ACTIVE
+    warnings: Sequence[str] = field(default=())
+
+
+def read_model(body: Mapping[str, Any], *, where: str = "poll") -> PollModel:
+    """Reads a definition from plain data. Raises SetupError with every fault."""
+    try:
+        return PollModel.model_validate(body)
+    except ValidationError as error:
+        faults = []
+        for item in error.errors(include_url=False, include_input=False, include_context=False):
+            name = ".".join(str(part) for part in item["loc"] if part not in ("str", "ActionModel"))
+            near = nearest(name, list(PollModel.model_fields)) if item["type"] == "extra_forbidden" else None
+            message = f"unknown setting `{name}`" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
+            faults.append(Fault(f"{where}.{name}" if name else where, message, f"did you mean `{near}`?" if near else None))
+        raise SetupError("the poll is not right; nothing was stored", faults) from error
+
+
+class Polls:
+    """The use cases of polls, for one principal."""
+
+    def __init__(self, deps: Deps):
+        self._deps = deps
+
+    @property
+    def _who(self) -> Principal:
+        return self._deps.who
+
+    def check(self, model: PollModel, *, where: str, origin: str) -> Checked:
+        """Checks a definition without sending anything. Raises SetupError with every fault."""
+        deps = self._deps
+        faults: list[Fault] = []
+        source = deps.plugins.sources.get(model.source.type)
+        if source is None:
+            near = nearest(model.source.type, list(deps.plugins.sources))
+            known = ", ".join(sorted(deps.plugins.sources))
+            faults.append(Fault(f"{where}: source.type", f"no source type `{model.source.type}`", f"did you mean `{near}`?" if near else f"known: {known}"))
+        else:
+            for fault in source.check(model.source.options(), origin=origin):
+                faults.append(Fault(f"{where}: source.{fault.where}", fault.message, fault.hint))
+        credential = model.source.options().get("credential")
+        if credential is not None and credential not in deps.loaded.settings.credentials:
+            near = nearest(str(credential), list(deps.loaded.settings.credentials))
+            hint = f"did you mean `{near}`?" if near else f"add [credentials.{credential}] to the settings"
+            faults.append(Fault(f"{where}: source.credential", f"no credential named `{credential}`", hint))
+        try:
+            deps.plugins.conditions.compile(model.when)
+        except ValueError as error:
+            faults.append(Fault(f"{where}: when", str(error)))
+        try:
+            next_due(model.schedule(), deps.clock.now(), model.name)
+        except ValueError as error:
+            faults.append(Fault(f"{where}: cron", str(error)))
+        actions, more = resolve_actions(deps, model.actions, where=where, origin=origin)
+        faults += more
+        if faults or source is None:
+            raise SetupError("the poll is not right; nothing was stored", faults)
+        spec = model.spec(user=self._who.user, origin=origin, actions=tuple(actions))
+        state = PollState.PAUSED if model.paused else PollState.ACTIVE
+        return Checked(spec, source.place(spec.source).pool, state)
+
+    async def preview(self, model: PollModel, *, where: str = "poll") -> Preview:
+        """Reads the source once and shows what the condition says; stores nothing, fires nothing."""
+        checked = self.check(model, where=where, origin=self._deps.origin)
+        return await self._preview(checked.spec)
+
+    async def _preview(self, spec: PollSpec) -> Preview:
+        deps = self._deps
+        now = deps.clock.now()
+        reading = await self._read(spec, None)
+        instants = next_instants(spec.schedule, now, spec.name)
+        if isinstance(reading, FailedReading):
+            return Preview(spec, 0, (), instants, reading)
+        condition = deps.plugins.conditions.compile(spec.condition)
+        about = {"id": "", "name": spec.name, "user": spec.user}
+        sample = [
+            Sampled(
+                found.external_id,
+                found.title,
+                found.url,
+                found.payload,
+                condition.judge(change="new", object=found.payload, before=None, poll=about, now=now),
+                condition.judge(change="updated", object=found.payload, before=found.payload, poll=about, now=now),
+            )
+            for found in reading.objects[:SAMPLE]
+        ]
+        return Preview(spec, len(reading.objects), sample, instants, warnings=_warnings(sample))
+
+    async def _read(self, spec: PollSpec, cursor: str | None) -> Reading | FailedReading:
+        deps = self._deps
+        limits = deps.loaded.settings.lease.times()
+        guarded = Guarded(deps.transport, deps.clock.now(), limits.total_deadline)
+        return await deps.plugins.sources[spec.source_type].read(spec.source, cursor, guarded)
+
+    async def add(self, model: PollModel, *, look: bool = True, force: bool = False) -> tuple[PollRecord, Preview | None]:
+        """Checks, looks at the source once and stores. Raises SetupError for what is wrong, and, unless `force`, for a condition
+        that is an error on the whole sample or an address that is refused; AlreadyExists for a taken name."""
+        checked = self.check(model, where=model.name, origin=self._deps.origin)
+        preview = await self._preview(checked.spec) if look else None
+        if preview is not None and not force:
+            _refuse_hopeless(preview, model.name)
+        record = await self.store(checked, managed_by="user")
+        return record, preview
+
+    async def store(self, checked: Checked, *, managed_by: str) -> PollRecord:
+        deps = self._deps
+        now = await deps.definitions.now()
+        record = await deps.definitions.add_poll(self._who, checked.spec, pool=checked.pool, due=now, managed_by=managed_by)
+        if checked.state is PollState.PAUSED:
+            record = await deps.definitions.set_poll_state(self._who, checked.spec.name, PollState.PAUSED, due=None)
+        deps.ring()
+        return record
+
+    async def edit(self, name: str, changes: Mapping[str, Any], *, reconsider: bool = False) -> PollRecord:
+        """Changes parts of a definition; cursor and what was seen stay, nothing fires for objects already seen unless `reconsider`."""
+        record = await self.get(name)
+        body = poll_to_model(record.poll.spec) | dict(changes)
+        if "cron" in changes:
+            body.pop("every", None)
+        checked = self.check(read_model(body, where=name), where=name, origin=self._deps.origin)
+        return await self.replace(record, checked, managed_by="user", reconsider=reconsider)
+
+    async def replace(self, record: PollRecord, checked: Checked, *, managed_by: str, reconsider: bool = False) -> PollRecord:
+        deps = self._deps
+        now = await deps.definitions.now()
+        due = now if reconsider else next_due(checked.spec.schedule, now, record.poll.id).due
+        name = record.poll.spec.name
+        found = await deps.definitions.edit_poll(
+            self._who, name, checked.spec, pool=checked.pool, due=due, managed_by=managed_by, reconsider=reconsider
+        )
+        deps.ring()
+        return found
+
+    async def get(self, name: str) -> PollRecord:
+        """One poll by name or id. Raises NotFound with the nearest name."""
+        return await self._deps.reads.poll(self._who, name)
+
+    async def list(self, *, state: str | None = None, limit: int = 1000, before: str | None = None) -> Sequence[PollRecord]:
+        """Polls, newest first."""
+        return await self._deps.reads.polls(self._who, Page(limit=limit, before=before, state=state))
+
+    async def pause(self, name: str) -> PollRecord:
+        """Stops running it; what it remembers stays."""
+        return await self._deps.definitions.set_poll_state(self._who, name, PollState.PAUSED, due=None)
+
+    async def resume(self, name: str) -> PollRecord:
+        """Runs it again, at its next instant; also after it was disabled or ended."""
+        record = await self.get(name)
+        if record.poll.state is PollState.ACTIVE:
+            raise NotNow(f"poll {name} is running already")
+        now = await self._deps.definitions.now()
+        due = next_due(record.poll.spec.schedule, now, record.poll.id).due
+        found = await self._deps.definitions.set_poll_state(self._who, name, PollState.ACTIVE, due=due)
+        self._deps.ring()
+        return found
+
+    async def remove(self, name: str) -> PollRecord:
+        """Ends it and frees its name; its runs stay on record."""
+        return await self._deps.definitions.set_poll_state(self._who, name, PollState.REMOVED, due=None)
+
+    async def run(self, name: str) -> PollRecord:
+        """Makes it due now, inside its pool's limit; a driver performs it."""
+        record = await self._deps.definitions.poll_due_now(self._who, name)
+        self._deps.ring()
+        return record
+
+    async def export(self, names: Sequence[str] = ()) -> Sequence[Mapping[str, Any]]:
+        """The `[[poll]]` tables that would make these polls (all where no name is given)."""
+        records = [await self.get(name) for name in names] if names else await self.list()
+        return [poll_to_model(record.poll.spec) for record in records]
+
+    async def diff(self, name: str) -> Difference:
+        """Reads the source now and compares it with what the poll remembers; stores nothing."""
+        record = await self.get(name)
+        reading = await self._read(record.poll.spec, None)
+        if isinstance(reading, FailedReading):
+            return Difference(record.poll.spec.name, Comparison(), reading)
+        spec = record.poll.spec
+        found = find_changes(reading, record.poll.known, self._deps.clock.now(), spec.keep, spec.fields)
+        note = None if record.poll.baselined else "this poll has no baseline yet: everything is new"
+        return Difference(spec.name, found, note=note)
+
+
+def _warnings(sample: Sequence[Sampled]) -> list[str]:
+    broken = [item for item in sample if VerdictKind.ERROR in (item.as_new.kind, item.as_updated.kind)]
+    if not broken:
+        return []
+    error = broken[0].as_new.error or broken[0].as_updated.error
+    return [f"the condition is an error on {len(broken)} of {len(sample)} sampled objects: {error}"]
+
+
+def _refuse_hopeless(preview: Preview, name: str) -> None:
+    failure = preview.failure
+    if failure is not None and failure.failure is ReadFailure.REFUSED:
+        raise RequestError(f"the source of {name} is refused: {failure.message}", subject=name, hint="private addresses need [egress] allow", code="egress_refused")
+    if preview.sample and all(VerdictKind.ERROR is item.as_new.kind is item.as_updated.kind for item in preview.sample):
+        raise RequestError(
+            f"the condition of {name} is an error on every sampled object: {preview.sample[0].as_new.error}",
+            subject=name,
+            hint="look at `poll preview`, or store it all the same with --force",
+            code="condition_error",
+        )
