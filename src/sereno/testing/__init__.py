@@ -1,0 +1,1 @@
+"""Fake world, contract suites and simulation; for our tests and for plug-in authors."""
