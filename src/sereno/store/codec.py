@@ -1,0 +1,269 @@
+"""Codec: core values to and from the JSON texts of our rows. Instants in them are integer microseconds, durations seconds."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from sereno.core.change import Keep
+from sereno.core.effect import ActionRef, Effect, Policy
+from sereno.core.escalation import Option, Verb
+from sereno.core.observation import Observation, ReadHint
+from sereno.core.operation import Grant
+from sereno.core.poll import FireOn, PollSpec, Stop
+from sereno.core.schedule import Cron, Interval, Schedule
+from sereno.core.values import Json, canonical, from_micros, to_micros
+
+
+def dumps(value: object) -> str:
+    """Writes canonical JSON text: sorted keys, no spaces. Integers beyond 64 bits are kept."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:
+        return canonical(value).decode()  # type: ignore[arg-type]  # it checks by itself and raises TypeError
+
+
+def loads(text: str | bytes) -> Any:
+    """Reads JSON that we wrote ourselves and whose integers have at most 64 bits."""
+    return orjson.loads(text)
+
+
+def loads_foreign(text: str) -> Any:
+    """Reads JSON with content from outside in it: integers of any length stay exact."""
+    return json.loads(text)
+
+
+def micros(instant: datetime | None) -> int | None:
+    """`to_micros` that lets None through."""
+    return None if instant is None else to_micros(instant)
+
+
+def instant(value: int | None) -> datetime | None:
+    """`from_micros` that lets None through."""
+    return None if value is None else from_micros(value)
+
+
+def span_us(span: timedelta) -> int:
+    """A duration as whole microseconds."""
+    return span // timedelta(microseconds=1)
+
+
+def _seconds(span: timedelta) -> int | float:
+    value = span.total_seconds()
+    return int(value) if value.is_integer() else value
+
+
+class UnknownWord(ValueError):
+    """A row names a schedule type, a verb or a policy that this version does not know; the row is parked, nothing is guessed."""
+
+
+def dump_schedule(schedule: Schedule) -> dict[str, Json]:
+    """Writes a schedule as `{"type": "interval", …}` or `{"type": "cron", …}`."""
+    if isinstance(schedule, Interval):
+        anchor = to_micros(schedule.anchor)
+        return {"type": "interval", "every_s": _seconds(schedule.every), "anchor": anchor, "jitter_s": _seconds(schedule.jitter)}
+    return {"type": "cron", "expression": schedule.expression, "zone": schedule.zone, "jitter_s": _seconds(schedule.jitter)}
+
+
+def load_schedule(value: Mapping[str, Any]) -> Schedule:
+    """Reads a schedule; raises UnknownWord for a type that this version does not know."""
+    jitter = timedelta(seconds=value.get("jitter_s", 0))
+    match value.get("type"):
+        case "interval":
+            return Interval(every=timedelta(seconds=value["every_s"]), anchor=from_micros(value["anchor"]), jitter=jitter)
+        case "cron":
+            return Cron(expression=value["expression"], zone=value.get("zone", "UTC"), jitter=jitter)
+        case other:
+            raise UnknownWord(f"unknown schedule type {other!r}")
+
+
+def dump_action(action: ActionRef) -> dict[str, Json]:
+    """Writes one configured action."""
+    return {
+        "name": action.name,
+        "type": action.type,
+        "options": dict(action.options),
+        "policy": str(action.policy),
+        "origin": action.origin,
+    }
+
+
+def load_action(value: Mapping[str, Any]) -> ActionRef:
+    """Reads one configured action."""
+    return ActionRef(
+        name=value["name"], type=value["type"], options=value["options"], policy=Policy(value["policy"]), origin=value["origin"]
+    )
+
+
+def dump_actions(actions: Sequence[ActionRef]) -> str:
+    """Writes the `actions` column."""
+    return dumps([dump_action(action) for action in actions])
+
+
+def load_actions(text: str) -> tuple[ActionRef, ...]:
+    """Reads the `actions` column."""
+    return tuple(load_action(value) for value in loads_foreign(text))
+
+
+def _stop_json(stop: Stop) -> dict[str, Json]:
+    return {
+        "after_matches": stop.after_matches,
+        "after_runs": stop.after_runs,
+        "after_failures": stop.after_failures,
+        "after": micros(stop.after),
+        "auth_failures": stop.auth_failures,
+    }
+
+
+def _read_stop(value: Mapping[str, Any]) -> Stop:
+    return Stop(
+        after_matches=value["after_matches"],
+        after_runs=value["after_runs"],
+        after_failures=value["after_failures"],
+        after=instant(value["after"]),
+        auth_failures=value["auth_failures"],
+    )
+
+
+def dump_spec(spec: PollSpec) -> str:
+    """Writes the `spec` column; equal specs give equal text."""
+    return dumps(
+        {
+            "name": spec.name,
+            "source_type": spec.source_type,
+            "source": dict(spec.source),
+            "schedule": dump_schedule(spec.schedule),
+            "condition": spec.condition,
+            "fire_on": str(spec.fire_on),
+            "actions": [dump_action(action) for action in spec.actions],
+            "keep": str(spec.keep),
+            "fields": list(spec.fields),
+            "baseline": spec.baseline,
+            "stop": _stop_json(spec.stop),
+            "priority": spec.priority,
+            "user": spec.user,
+            "origin": spec.origin,
+        }
+    )
+
+
+def load_spec(text: str) -> PollSpec:
+    """Reads the `spec` column. Raises UnknownWord for a schedule type of a newer version."""
+    value = loads_foreign(text)
+    return PollSpec(
+        name=value["name"],
+        source_type=value["source_type"],
+        source=value["source"],
+        schedule=load_schedule(value["schedule"]),
+        condition=value["condition"],
+        fire_on=FireOn(value["fire_on"]),
+        actions=tuple(load_action(action) for action in value["actions"]),
+        keep=Keep(value["keep"]),
+        fields=tuple(value["fields"]),
+        baseline=value["baseline"],
+        stop=_read_stop(value["stop"]),
+        priority=value["priority"],
+        user=value["user"],
+        origin=value["origin"],
+    )
+
+
+def dump_parameters(parameters: Mapping[str, str]) -> str:
+    """Writes the `parameters` column of an operation."""
+    return dumps(dict(parameters))
+
+
+def load_parameters(text: str) -> dict[str, str]:
+    """Reads the `parameters` column of an operation."""
+    value: dict[str, str] = loads(text)
+    return value
+
+
+def dump_effect(effect: Effect) -> str:
+    """Writes the `effect` column of a delivery."""
+    return dumps(
+        {
+            "dedupe_key": effect.dedupe_key,
+            "action": dump_action(effect.action),
+            "pool": effect.pool,
+            "title": effect.title,
+            "body": effect.body,
+            "payload": effect.payload,
+            "subject": effect.subject,
+            "source_object_id": effect.source_object_id,
+            "condition_version": effect.condition_version,
+            "not_before": micros(effect.not_before),
+            "keep_trying_s": _seconds(effect.keep_trying),
+        }
+    )
+
+
+def load_effect(text: str) -> Effect:
+    """Reads the `effect` column of a delivery."""
+    value = loads_foreign(text)
+    return Effect(
+        dedupe_key=value["dedupe_key"],
+        action=load_action(value["action"]),
+        pool=value["pool"],
+        title=value["title"],
+        body=value["body"],
+        payload=value["payload"],
+        subject=value["subject"],
+        source_object_id=value["source_object_id"],
+        condition_version=value["condition_version"],
+        not_before=instant(value["not_before"]),
+        keep_trying=timedelta(seconds=value["keep_trying_s"]),
+    )
+
+
+def dump_grants(grants: Sequence[Grant]) -> str:
+    """Writes the `grants` column."""
+    return dumps([{"word": grant.word, "checks_left": grant.checks_left} for grant in grants])
+
+
+def load_grants(text: str) -> tuple[Grant, ...]:
+    """Reads the `grants` column."""
+    return tuple(Grant(word=value["word"], checks_left=value["checks_left"]) for value in loads(text))
+
+
+def dump_options(options: Sequence[Option]) -> str:
+    """Writes the `options` column of an escalation."""
+    return dumps(
+        [
+            {"key": option.key, "verb": str(option.verb), "says": option.says, "minutes": option.minutes, "checks": option.checks}
+            for option in options
+        ]
+    )
+
+
+def load_options(text: str) -> tuple[Option, ...]:
+    """Reads the `options` column of an escalation."""
+    return tuple(
+        Option(key=value["key"], verb=Verb(value["verb"]), says=value["says"], minutes=value["minutes"], checks=value["checks"])
+        for value in loads(text)
+    )
+
+
+def _hint_json(hint: ReadHint) -> dict[str, Json]:
+    return {"source": str(hint.source), "raw": hint.raw, "until": micros(hint.until), "rejected": hint.rejected}
+
+
+def observation_json(observation: Observation) -> dict[str, Json]:
+    """Writes the facts of a reply for the journal (W26, W43); empty fields are left out."""
+    facts: dict[str, Json] = {
+        "kind": str(observation.kind),
+        "state": observation.state,
+        "http_status": observation.http_status,
+        "reason": observation.reason,
+        "hints": [_hint_json(hint) for hint in observation.hints],
+        "result_ref": observation.result_ref,
+        "error_code": observation.error_code,
+        "error_text": observation.error_text,
+        "progress": observation.progress,
+        "provider_request_id": observation.provider_request_id,
+        "expires_at": micros(observation.expires_at),
+        "requests": observation.requests,
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "", [])}
