@@ -76,9 +76,9 @@ class Playground:
         return app
 
     @web.middleware
-    async def _count(self, request: web.Request, step: Step) -> web.StreamResponse:
+    async def _count(self, request: web.Request, handler: Step) -> web.StreamResponse:
         self.requests += 1
-        return await step(request)
+        return await handler(request)
 
     async def feed(self, request: web.Request) -> web.Response:
         """An RSS feed, newest entry first."""
