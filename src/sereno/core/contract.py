@@ -4,204 +4,245 @@ A contract is a TOML document; `parse_contract` turns the parsed table into a `C
 expressions are JMESPath; compiling them is handed in, since the core knows only the standard library.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from enum import StrEnum
-from typing import Protocol
 
+from sereno.core import contract_sections as sections
+from sereno.core.address import CALLER_URL, origin_of, status_url, template_problem
 from sereno.core.budget import Limits
+from sereno.core.contract_sections import read_path, word_of
+from sereno.core.document import Table
 from sereno.core.errors import Fault
-from sereno.core.values import Json
+from sereno.core.terms import (
+    FORMAT,
+    RULE_MEANINGS,
+    SIGNATURE_MEANINGS,
+    STATE_MEANINGS,
+    Cancel,
+    CompilePath,
+    Contract,
+    Delays,
+    Hint,
+    HintUnit,
+    Meaning,
+    Path,
+    ResultField,
+    Rule,
+    Signature,
+    StateSource,
+)
+from sereno.core.values import Json, canonical, digest, format_duration
 
-FORMAT = 0
+__all__ = [
+    "FORMAT",
+    "RULE_MEANINGS",
+    "SIGNATURE_MEANINGS",
+    "STATE_MEANINGS",
+    "Cancel",
+    "CompilePath",
+    "Contract",
+    "Delays",
+    "Hint",
+    "HintUnit",
+    "Meaning",
+    "Path",
+    "ResultField",
+    "Rule",
+    "Signature",
+    "StateSource",
+    "check_limits",
+    "origin_of",
+    "parse_contract",
+    "status_url",
+    "with_states",
+    "word_of",
+]
 
-
-class Path(Protocol):
-    """A compiled path expression over JSON."""
-
-    expression: str
-
-    def search(self, value: Json) -> Json:
-        """Finds the value, or None where there is none."""
-        ...
-
-
-CompilePath = Callable[[str], Path]
-"""Raises ValueError with the reason for a bad expression."""
-
-
-class Meaning(StrEnum):
-    """What a state word or an HTTP signature means."""
-
-    PENDING = "pending"
-    SUCCESS = "success"
-    FAILURE = "failure"
-    CANCELLED = "cancelled"
-    EXPIRED = "expired"
-    NEEDS_INPUT = "needs_input"
-    PARTIAL = "partial"
-    # only from HTTP signatures:
-    NOT_FOUND_YET = "not_found_yet"
-    UNKNOWN_OPERATION = "unknown_operation"
-    THROTTLED = "throttled"
-    TRANSPORT = "transport"
-    INTEGRATION_FAILURE = "integration_failure"
-
-
-@dataclass(frozen=True, slots=True)
-class Delays:
-    """Backoff of one contract (W06): `raw = min(max, base · 2^n)`; `min_gap` is never undercut (≥ 1 s)."""
-
-    first: timedelta = timedelta(seconds=2)
-    base: timedelta = timedelta(seconds=5)
-    maximum: timedelta = timedelta(seconds=120)
-    min_gap: timedelta = timedelta(seconds=1)
-    jitter: str = "half"
-    """`half`: uniform in [50 %, 100 %] of raw; `full`: [0, 100 %], still not below `min_gap`."""
-    typical: timedelta | None = None
-
-
-class HintUnit(StrEnum):
-    SECONDS = "seconds"
-    MILLISECONDS = "milliseconds"
-    AT = "at"
-    """RFC 3339 text or epoch seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """Where the provider says when to look again: a header name or a body path."""
-
-    unit: HintUnit
-    header: str | None = None
-    path: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ResultField:
-    """A field that success requires: present, not null, not empty, and of the type; `any` accepts every JSON type.
-
-    `alternative` names a group: of the fields in one group at least one must hold.
-    """
-
-    path: Path
-    type: str = "any"
-    """any, string, number, integer, boolean, object, array, url"""
-    allow_empty: bool = False
-    allow_null: bool = False
-    alternative: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What an HTTP status (or a class like `5xx`) means, optionally only where `path` equals `value` in the body."""
-
-    status: str
-    meaning: Meaning
-    path: Path | None = None
-    value: Json = None
-    grace: timedelta | None = None
-    """For not_found_yet: how long after the operation's start; afterwards `then`."""
-    grace_checks: int | None = None
-    then: Meaning = Meaning.UNKNOWN_OPERATION
-
-
-@dataclass(frozen=True, slots=True)
-class StateSource:
-    """Where the state comes from: a path; two paths (`path` + `second`, joined as `first/second`); or the HTTP status.
-
-    A boolean or number is written as JSON writes it (`true`, `10`); an absent field is `absent` when `absent_is` says so.
-    """
-
-    kind: str
-    """path, http"""
-    path: Path | None = None
-    second: Path | None = None
-    absent: str | None = None
-    """The word an absent or null `path` counts as (e.g. `false` for Google's `done`); None = a missing state stops."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Classifies further after a word: if `path` is present (and equals `value` where given), the word means `meaning`."""
-
-    word: str
-    path: Path
-    meaning: Meaning
-    value: Json = None
-    has_value: bool = False
-    absent: bool = False
-    """True: the rule holds when the path is absent or null."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """How the provider documents cancelling, and what it does."""
-
-    method: str
-    url: str
-    effects: str
-
-
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """One provider's contract, immutable; an operation pins its `digest`."""
-
-    name: str
-    version: int
-    digest: str
-    title: str
-    source: str
-    """Where the facts come from (a public page or package version)."""
-    verified: str
-    """`verified` or `unverified: …` in words."""
-    method: str
-    url: str
-    """URL template of the status call; `{job_id}` and named parameters, each percent-encoded when filled."""
-    headers: Mapping[str, str]
-    parameters: Sequence[str]
-    """Names that the caller must give beside the job id (for example `owner`, `repo`)."""
-    origins: Sequence[str]
-    """Allowed origins `https://host[:port]`; empty only for generic contracts: then the origin of the caller's URL."""
-    observational: str | None
-    """Evidence that the status call changes nothing (W12); None = each request needs a grant."""
-    redirects: bool
-    state: StateSource
-    states: Mapping[str, Meaning]
-    caseless: bool
-    rules: Sequence[Rule]
-    job_id: Path | None
-    result: Sequence[ResultField]
-    result_ref: Path | None
-    """What to record as the place of the result."""
-    error_code: Path | None
-    error_text: Path | None
-    signatures: Sequence[Signature]
-    delays: Delays
-    hints: Sequence[Hint]
-    hint_cap: timedelta
-    limits: Limits | None
-    """Defaults; None = the caller must give them (W41)."""
-    retention: timedelta | None
-    expires: Path | None
-    """Absolute expiry of the job itself in the answer."""
-    progress: Path | None
-    cancel: Cancel | None
-    document: Mapping[str, Json] = field(default_factory=dict)
-    """The parsed document as stored."""
-
-    @property
-    def takes_states(self) -> bool:
-        """True for a generic contract whose states the caller gives."""
-        return bool(self.document.get("states_from_caller"))
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}", re.ASCII)
+_PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_HTTP_WORD = re.compile(r"[2-5]\d\d", re.ASCII)
 
 
 def parse_contract(document: Mapping[str, Json], compile_path: CompilePath) -> Contract | Sequence[Fault]:
     """Reads a contract document, or lists all its faults with dotted paths (`states.pending[1]`) and the nearest valid word."""
-    raise NotImplementedError
+    try:
+        digested = digest(canonical(dict(document)))
+    except (TypeError, ValueError, RecursionError):
+        says = "holds something other than texts, numbers, booleans, lists and tables"
+        return [Fault("document", says, "write dates and durations as text")]
+    top = Table(document)
+    contract = replace(_read_ending(_read(top, compile_path), top), digest=digested, document=dict(document))
+    top.finish()
+    _check_whole(contract, top)
+    return top.faults or contract
+
+
+def _read(top: Table, compile_path: CompilePath) -> Contract:
+    """Reads all sections; what is wrong is noted in `top.faults`."""
+    _read_format(top)
+    call, state, job, result, error = (top.table(key) for key in ("status", "state", "job", "result", "error"))
+    delays, expiry = top.table("delays"), top.table("expiry")
+    open_table, caseless = top.flag("states_from_caller"), state.flag("caseless")
+    return Contract(
+        name=_matching(top, "contract", _NAME, "lower-case letters, digits and hyphens"),
+        version=top.whole("version", least=1) or _missing(top, "version"),
+        digest="",
+        title=top.text("title"),
+        source=top.text("source"),
+        verified=top.text("verified"),
+        method=call.one_of("method", ("GET", "HEAD"), "GET"),
+        url=call.text("url"),
+        headers=sections.read_headers(call.table("headers")),
+        parameters=call.texts("parameters"),
+        origins=call.texts("origins"),
+        observational=call.optional_text("observational"),
+        redirects=call.flag("redirects"),
+        state=sections.read_state(state, compile_path, path_required=not open_table),
+        states=sections.read_states(top.table("states"), caseless=caseless),
+        caseless=caseless,
+        rules=sections.read_rules(top.tables("rules"), compile_path, caseless=caseless),
+        job_id=read_path(job, "id", compile_path),
+        result=sections.read_result(result, compile_path),
+        result_ref=read_path(result, "ref", compile_path),
+        error_code=read_path(error, "code", compile_path),
+        error_text=read_path(error, "text", compile_path),
+        signatures=sections.read_signatures(top.tables("http"), compile_path),
+        delays=sections.read_delays(delays),
+        hints=sections.read_hints(top.tables("hints"), compile_path),
+        hint_cap=delays.duration("hint_cap") or sections.DEFAULT_HINT_CAP,
+        limits=sections.read_limits(top.table("limits"), given="limits" in top.values),
+        retention=expiry.duration("retention"),
+        expires=read_path(expiry, "path", compile_path),
+        progress=read_path(job, "progress", compile_path),
+        cancel=sections.read_cancel(top.table("cancel"), given="cancel" in top.values),
+    )
+
+
+def _read_ending(contract: Contract, top: Table) -> Contract:
+    """Reads what holds once the wait is over."""
+    result, expiry = top.table("result"), top.table("expiry")
+    return replace(
+        contract,
+        allows=result.text("allows", "read_result"),
+        decides_next=result.one_of("otherwise", ("person", "workflow"), "person"),
+        result_header=result.optional_text("header"),
+        retention_from=expiry.one_of("counted_from", ("completion", "creation"), "completion"),
+    )
+
+
+def _read_format(top: Table) -> None:
+    if "format" not in top.values:
+        top.fault("format", "is missing", f"write format = {FORMAT}")
+    top.whole("format", least=FORMAT, most=FORMAT)
+
+
+def _missing(table: Table, key: str) -> int:
+    if key not in table.values:
+        table.fault(key, "is missing")
+    return 1
+
+
+def _matching(table: Table, key: str, pattern: re.Pattern[str], says: str) -> str:
+    found = table.text(key)
+    if found and not pattern.fullmatch(found):
+        table.fault(key, f"must be made of {says}, at most 64")
+    return found
+
+
+def _check_whole(contract: Contract, top: Table) -> None:
+    """Checks what one section alone cannot show."""
+    _check_address(contract, top)
+    _check_words(contract, top)
+    retention = contract.retention
+    if retention is not None and contract.delays.maximum >= retention:
+        says = f"is not shorter than expiry.retention {format_duration(retention)}: a result could be gone between two looks"
+        top.fault("delays.max", says)
+    if contract.limits is not None:
+        top.faults.extend(check_limits(contract, contract.limits))
+
+
+def _check_address(contract: Contract, top: Table) -> None:
+    for index, name in enumerate(contract.parameters):
+        if not _PARAMETER.fullmatch(name) or name in ("job_id", "base"):
+            top.fault(f"status.parameters[{index}]", "must be lower-case letters, digits and _, and neither job_id nor base")
+    if not contract.url:
+        return
+    if problem := template_problem(contract.url, list(contract.parameters)):
+        top.fault("status.url", problem)
+        return
+    for index, origin in enumerate(contract.origins):
+        if _origin_or_none(origin) != origin or not origin.startswith("https://"):
+            top.fault(f"status.origins[{index}]", "must be an origin such as https://api.example.com, without path")
+    if contract.url == CALLER_URL or contract.url.startswith("{base}"):
+        return
+    own = _origin_or_none(contract.url.split("{")[0])
+    if own not in contract.origins:
+        top.fault("status.origins", f"does not list {own}, where status.url goes")
+
+
+def _origin_or_none(url: str) -> str | None:
+    try:
+        return origin_of(url)
+    except ValueError:
+        return None
+
+
+def _check_words(contract: Contract, top: Table) -> None:
+    open_table = bool(contract.document.get("states_from_caller"))
+    meanings = {*contract.states.values(), *(rule.meaning for rule in contract.rules)}
+    needed = [] if open_table else [Meaning.SUCCESS]
+    if "states_from_caller" not in contract.document:
+        needed.append(Meaning.FAILURE)
+    for meaning in needed:
+        if meaning not in meanings:
+            top.fault(f"states.{meaning.value}", f"names no word: a contract says what {meaning.value} looks like")
+    for index, rule in enumerate(contract.rules):
+        if rule.word not in contract.states:
+            top.fault(f"rules[{index}].word", f"{rule.word!r} is not a word of [states]")
+    absent = contract.state.absent
+    if absent is not None and absent not in contract.states and not open_table:
+        top.fault("state.absent", f"{absent!r} is not a word of [states]")
+    if contract.state.kind == "http":
+        _check_http_words(contract.states, top)
+
+
+def _check_http_words(words: Iterable[str], top: Table) -> None:
+    for word in words:
+        if not _HTTP_WORD.fullmatch(word) or word in ("401", "403", "429"):
+            top.fault("states", f"{word!r} is not an HTTP status that can be a state (401, 403 and 429 never are)")
+
+
+def check_limits(contract: Contract, limits: Limits) -> Sequence[Fault]:
+    """Lists limits that contradict the contract, with the arithmetic (W41); for contract defaults and for what a caller asks."""
+    faults = []
+    deadline = timedelta(seconds=limits.deadline_s)
+    retention = contract.retention
+    if retention is not None and contract.retention_from == "creation" and deadline > retention:
+        says = f"{format_duration(deadline)} is later than the provider keeps it: {format_duration(retention)} from creation"
+        faults.append(Fault("limits.deadline", says))
+    gaps = contract.delays.min_gap * (limits.max_status_requests - 1)
+    if gaps > deadline:
+        says = (
+            f"{limits.max_status_requests} requests at least {format_duration(contract.delays.min_gap)} apart take"
+            f" {format_duration(gaps)}, and the deadline is {format_duration(deadline)}"
+        )
+        faults.append(Fault("limits.requests", says, "ask for fewer requests or a later deadline"))
+    return faults
 
 
 def with_states(document: Mapping[str, Json], states: Mapping[str, Sequence[str]], state_path: str | None) -> dict[str, Json]:
-    """Fills a generic contract (`states_from_caller = true`) with the caller's words, e.g. {"success": ["done"]}."""
-    raise NotImplementedError
+    """Fills a generic contract (`states_from_caller = true`) with the caller's words, e.g. {"success": ["done"]}.
+
+    `state_path` None keeps the document's own. The filled document is complete: it must name success, and words it does not name
+    are unknown. Raises ValueError for a contract that has its own states.
+    """
+    if document.get("states_from_caller") is not True:
+        raise ValueError(f"the contract {document.get('contract')!r} has its own states; they cannot be given by the caller")
+    filled: dict[str, Json] = {**document, "states_from_caller": False}
+    filled["states"] = {meaning: list(words) for meaning, words in states.items()}
+    if state_path is not None:
+        own = document.get("state")
+        filled["state"] = {**(own if isinstance(own, dict) else {}), "path": state_path}
+    return filled
