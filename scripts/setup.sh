@@ -18,7 +18,7 @@ fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3
 find_python() {
     for name in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python3.14 python; do
         if command -v "$name" >/dev/null 2>&1 && fits "$name"; then
-            "$name" -c 'import sys; print(sys.executable)'
+            command -v "$name"
             return 0
         fi
     done
