@@ -1,11 +1,13 @@
 """Escalations: a question to a person with bounded options, a deadline and what silence means (W19, W20, W40)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from sereno.core.values import Json
+from sereno.core.budget import Allowance, Spend, exhausted, second_wind
+from sereno.core.delay import quoted
+from sereno.core.values import Json, canonical, digest
 
 
 class Category(StrEnum):
@@ -40,7 +42,8 @@ class Verb(StrEnum):
     """This word counts as pending for n checks of this operation."""
     TREAT_AS_FAILED = "treat_as_failed"
     CHECK_AGAIN = "check_again"
-    """One more look after the cause was mended (access reviewed, contract updated), inside the old limits."""
+    """One more look after the cause was mended (access reviewed, contract updated). A limit is lifted only where it would forbid
+    that look, by the minutes and checks that the option states."""
     ACCEPT_PARTIAL = "accept_partial"
     STOP = "stop"
     """Stop waiting and keep the handle: the safe default of every category."""
@@ -48,7 +51,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One allowed answer: a short key to type, its verb, its bounds, and the sentence that shows its effect."""
+    """One allowed answer: a key to type (the verb's own word), its verb, its bounds, and the sentence that shows its effect."""
 
     key: str
     verb: Verb
@@ -57,16 +60,129 @@ class Option:
     checks: int = 0
 
 
-OPTIONS: Mapping[Category, Sequence[Option]] = {}
-"""The tested table of W40: what may be answered to what. Every category has STOP."""
+def _option(verb: Verb, says: str, minutes: int = 0, checks: int = 0) -> Option:
+    return Option(verb.value, verb, says, minutes, checks)
+
+
+def _look(after: str) -> Option:
+    return _option(Verb.CHECK_AGAIN, f"Look once more, after {after}. {_ROOM}", 15, 1)
+
+
+_ROOM = (
+    "Requests used: {used} of {maximum}; the limit is then {raised}. "
+    "A deadline ({deadline}) that has passed when you answer moves to {minutes} minutes after your answer."
+)
+_EXTEND = _option(
+    Verb.EXTEND,
+    "Extend {minutes} minutes with {checks} checks. The time counts from your answer, or from the deadline ({deadline}) "
+    "if that is later. Requests used: {used} of {maximum}; the limit is then {granted}.",
+    15,
+    4,
+)
+_PENDING = _option(
+    Verb.TREAT_AS_PENDING, "Count the state {word} as pending for {checks} checks of this operation. " + _ROOM, 15, 5
+)
+_FAILED = _option(
+    Verb.TREAT_AS_FAILED, "Close this operation as failed. Nothing is sent; the provider may still be at job {job}."
+)
+_ACCEPT = _option(Verb.ACCEPT_PARTIAL, "Take what is there as the result and close this operation as succeeded. Nothing is sent.")
+_STOP = _option(
+    Verb.STOP,
+    "Stop waiting and keep the handle of job {job}. Nothing is sent; the provider may still be at it. "
+    "The same happens when nobody answers.",
+)
+
+OPTIONS: Mapping[Category, Sequence[Option]] = {
+    Category.DEADLINE_EXCEEDED: (_EXTEND, _STOP),
+    Category.REQUEST_BUDGET_EXHAUSTED: (_EXTEND, _STOP),
+    Category.RATE_LIMITED: (_EXTEND, _STOP),
+    Category.UNKNOWN_STATE: (_PENDING, _FAILED, _look("the contract names this state"), _STOP),
+    Category.CONTRADICTION: (_look("you have looked at the job at the provider"), _FAILED, _STOP),
+    Category.AUTHORIZATION_DENIED: (_look("access, rotation, account scope and gateway have been reviewed"), _STOP),
+    Category.PROVIDER_FAILURE: (_STOP,),
+    Category.PROVIDER_UNREACHABLE: (_EXTEND, _STOP),
+    Category.INTEGRATION_FAILURE: (_look("the contract or the provider has been mended"), _FAILED, _STOP),
+    Category.BUSINESS_DEADLINE_EXCEEDED: (_EXTEND, _STOP),
+    Category.AMBIGUOUS_DELIVERY: (_STOP,),
+    Category.SUBMIT_UNKNOWN: (_FAILED, _STOP),
+    Category.PROVIDER_CANCELLED: (_STOP,),
+    Category.PROVIDER_EXPIRED: (_STOP,),
+    Category.UNKNOWN_OPERATION: (_look("you have checked that the job exists in this account"), _FAILED, _STOP),
+    Category.RESULT_EXPIRED: (_FAILED, _STOP),
+    Category.NEEDS_INPUT: (_look("the provider has been given what it asks for"), _FAILED, _STOP),
+    Category.PARTIAL_RESULT: (_ACCEPT, _look("the provider has had time for the rest"), _FAILED, _STOP),
+}
+"""The tested table of W40: what may be answered to what. Every category has STOP. The sentences are templates: `options_for`
+fills in the numbers. Categories that end an operation without a question (`provider_failure` …) have STOP alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an operation stands when the question is asked: what the sentences of its options need."""
+
+    job_id: str
+    word: str | None
+    spend: Spend
+    allowance: Allowance
+    provider_wait: datetime | None = None
+    """An instant before which the provider does not want to be asked."""
+
+
+def options_for(category: Category, standing: Standing) -> Sequence[Option]:
+    """The options of a category with their real numbers. A word that was not seen cannot be counted as pending."""
+    return tuple(
+        replace(option, says=_sentence(option, standing))
+        for option in OPTIONS[category]
+        if option.verb is not Verb.TREAT_AS_PENDING or standing.word is not None
+    )
+
+
+def _sentence(option: Option, standing: Standing) -> str:
+    spend, allowance = standing.spend, standing.allowance
+    granted = spend.status_requests + option.checks
+    says = option.says.format(
+        job=quoted(standing.job_id, 200),
+        word=quoted(standing.word, 200),
+        minutes=option.minutes,
+        checks=option.checks,
+        used=spend.status_requests,
+        maximum=allowance.max_status_requests,
+        granted=granted,
+        raised=max(allowance.max_status_requests, granted),
+        deadline=at_text(allowance.deadline_at),
+    )
+    return says if option.checks == 0 else " ".join([says, *_small_print(option, standing)])
+
+
+def _small_print(option: Option, standing: Standing) -> Sequence[str]:
+    """What else an option that looks again changes, or cannot change."""
+    spend, allowance, business = standing.spend, standing.allowance, standing.allowance.business_deadline_at
+    lines = []
+    if business is not None:
+        lines.append(
+            f"A business deadline ({at_text(business)}) that has passed when you answer moves to "
+            f"{option.minutes} minutes after your answer."
+        )
+    if exhausted(spend.throttles, allowance.max_throttles):
+        lines.append(f"{second_wind(option.checks)} more rate-limit answers are allowed.")
+    if exhausted(spend.transport_failures, allowance.max_transport_failures):
+        lines.append(f"{second_wind(option.checks)} more failed requests are allowed.")
+    if standing.provider_wait is not None:
+        lines.append(f"No look before {at_text(standing.provider_wait)}: the provider asked to wait.")
+    return lines
+
+
+def at_text(instant: datetime) -> str:
+    """Writes an instant for a sentence: `2026-11-30 12:00:05 UTC`."""
+    return f"{instant:%Y-%m-%d %H:%M:%S} UTC"
 
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
     """A question that waits for a person.
 
-    `statement` is exactly what was shown (state, elapsed, calls, extra budget, effect; never a secret); `digest` covers statement,
-    options and subject; `answer_by` is when silence counts as `stop`.
+    `statement` is exactly what was shown (state, elapsed, calls, extra budget, effect; never a secret); `digest` covers
+    statement, options and subject; `answer_by` is when silence counts as `stop`.
     """
 
     id: str
@@ -83,6 +199,23 @@ class Escalation:
     answer: Mapping[str, Json] | None = None
 
 
+def option_rows(options: Sequence[Option]) -> list[object]:
+    """The options as JSON, in the order shown."""
+    return [
+        {"key": option.key, "verb": option.verb.value, "says": option.says, "minutes": option.minutes, "checks": option.checks}
+        for option in options
+    ]
+
+
 def escalation_digest(operation: str, statement: Mapping[str, Json], options: Sequence[Option], answer_by: datetime) -> str:
     """SHA-256 over the canonical JSON of everything a person decides on."""
-    raise NotImplementedError
+    return digest(
+        canonical(
+            {
+                "operation": operation,
+                "statement": dict(statement),
+                "options": option_rows(options),
+                "answer_by": answer_by.isoformat(),
+            }
+        )
+    )

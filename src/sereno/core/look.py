@@ -1,0 +1,101 @@
+"""The next look: when an operation asks again, and who said so (W06, W07, W13, W14, W26, W35)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sereno.core.budget import Allowance, Spend
+from sereno.core.contract import Delays
+from sereno.core.delay import jittered, raw_backoff, steep_backoff
+from sereno.core.escalation import at_text
+from sereno.core.observation import DelaySource, Observation, ObservationKind
+from sereno.core.values import Json
+
+EARLY_LOOKS = 2
+"""A declared typical duration shapes the plans after this many answers at most (W06)."""
+
+FROM_PROVIDER = (DelaySource.PROVIDER_RETRY_AFTER, DelaySource.PROVIDER_POLL_HINT)
+"""Waits that nothing but a new answer of the provider may shorten (W35)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A planned look. `due` is when the work is claimed next: the look, or the stop instant where the look would come too late
+    (then the deadline closes it without a request, and `next_poll_at` is the provider's own instant or None)."""
+
+    due: datetime
+    next_poll_at: datetime | None
+    source: DelaySource
+    reason: str
+    facts: Mapping[str, Json]
+
+
+def plan_look(
+    delays: Delays,
+    allowance: Allowance,
+    observation: Observation,
+    spend: Spend,
+    started_at: datetime,
+    when: tuple[datetime, float],
+) -> Look:
+    """Plans the next look from `when` = (receipt, draw in [0, 1)): the latest of Retry-After, hint and backoff.
+
+    A provider's wait is a minimum. Where a Retry-After is beyond the minimum gap the wait carries its name even if the backoff is
+    longer, because a wake-up may shorten a local wait but never one the provider asked for (W35).
+    """
+    received_at, _ = when
+    stops_at, limit = allowance.stops_at()
+    found = _candidates(delays, observation, spend, started_at, when)
+    if found.get(DelaySource.CONTRACT_SCHEDULE, received_at) >= stops_at:
+        del found[DelaySource.CONTRACT_SCHEDULE]
+    source, planned = max(found.items(), key=lambda pair: pair[1])
+    if source not in FROM_PROVIDER and found.get(DelaySource.PROVIDER_RETRY_AFTER, received_at) > received_at + delays.min_gap:
+        source = DelaySource.PROVIDER_RETRY_AFTER
+    facts: dict[str, Json] = {"candidates": {name.value: at.isoformat() for name, at in found.items()}}
+    if planned < stops_at:
+        return Look(planned, planned, source, f"next look at {at_text(planned)} ({source})", facts)
+    facts["clipped"] = {"planned": planned.isoformat(), "stops_at": stops_at.isoformat(), "limit": limit}
+    kept = found[source] if source in FROM_PROVIDER else None
+    late = f"the next look ({source}) would be at {at_text(planned)}"
+    reason = f"{late}, but the wait ends at {at_text(stops_at)}: no further request"
+    return Look(stops_at, kept, source, reason, facts)
+
+
+def provider_waits(observation: Observation, received_at: datetime) -> dict[DelaySource, datetime]:
+    """The waits the provider asked for that lie ahead, by source. A Retry-After of 0 asks for nothing (I5)."""
+    waits: dict[DelaySource, datetime] = {}
+    for hint in observation.hints:
+        if hint.until is not None and hint.until > received_at and hint.source in FROM_PROVIDER:
+            waits[hint.source] = max(hint.until, waits.get(hint.source, hint.until))
+    return waits
+
+
+def rejected_hints(observation: Observation) -> Sequence[Json]:
+    """The hints that were not believed, for the record (W07). Foreign text is cut."""
+    return [
+        {"source": hint.source.value, "raw": hint.raw[:200], "why": (hint.rejected or "")[:300]}
+        for hint in observation.hints
+        if hint.until is None
+    ]
+
+
+def _candidates(
+    delays: Delays, observation: Observation, spend: Spend, started_at: datetime, when: tuple[datetime, float]
+) -> dict[DelaySource, datetime]:
+    """Each instant that asks to be waited for. The local one is never under the minimum gap, so neither is the latest."""
+    received_at, draw = when
+    found = provider_waits(observation, received_at)
+    if observation.kind is ObservationKind.THROTTLED and DelaySource.PROVIDER_RETRY_AFTER not in found:
+        local = steep_backoff(delays, spend.answered, spend.throttles, draw)
+    else:
+        local = jittered(delays, raw_backoff(delays, _completed(observation, spend)), draw)
+    found[DelaySource.LOCAL_BACKOFF] = received_at + local
+    if delays.typical is not None and observation.kind is ObservationKind.PENDING and spend.answered <= EARLY_LOOKS:
+        found[DelaySource.CONTRACT_SCHEDULE] = started_at + delays.typical * (0.5 + draw / 2)
+    return found
+
+
+def _completed(observation: Observation, spend: Spend) -> int:
+    """The n of the backoff: answered requests, 5xx included (W06). While nothing answers, the failures make it grow instead."""
+    unanswered = observation.http_status is None and observation.kind in (ObservationKind.TRANSPORT, ObservationKind.NOT_SENT)
+    return spend.answered + (spend.transport_failures if unanswered else 0)
