@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from sereno.core.asking import tell_end
 from sereno.core.budget import Allowance, with_extension, with_room
 from sereno.core.effect import Effect
 from sereno.core.errors import NotAllowed, NotNow
@@ -11,7 +12,6 @@ from sereno.core.escalation import Escalation, Option, Verb
 from sereno.core.lifecycle import Event, Grant, Operation, OperationState, move
 from sereno.core.look import FROM_PROVIDER
 from sereno.core.observation import DelaySource
-from sereno.core.telling import tell_end
 
 
 @dataclass(frozen=True, slots=True)

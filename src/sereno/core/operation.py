@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import Random
 
+from sereno.core.asking import Trouble, question, tell_end, tell_question
 from sereno.core.budget import Allowance, Spend, exhausted
 from sereno.core.choice import AnswerDecision, decide_answer
 from sereno.core.contract import Contract
@@ -17,7 +18,6 @@ from sereno.core.escalation import Category, Escalation, at_text
 from sereno.core.lifecycle import TERMINAL, TRANSITIONS, Event, Grant, Operation, OperationState, diagram, move
 from sereno.core.look import FROM_PROVIDER, plan_look, provider_waits, rejected_hints
 from sereno.core.observation import DelaySource, Observation, ObservationKind
-from sereno.core.telling import Trouble, question, tell_end, tell_question
 from sereno.core.values import Json, canonical, digest
 
 __all__ = [
