@@ -56,7 +56,7 @@ class Effect:
 _LONGEST_OBJECT = 200
 
 
-def poll_dedupe_key(
+def poll_dedupe_key(  # noqa: PLR0913 - the parts of the key, by name
     *, workspace: str, user: str, poll: str, object_id: str, occurrence: str, action: str, condition_version: int
 ) -> str:
     """Builds `workspace:user:poll:object@occurrence:action:condition_version` (P07); parts are percent-escaped so that no

@@ -1,15 +1,20 @@
 """Polls: the standing instruction, and the pure decision that ends a run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from random import Random
 
-from sereno.core.change import Change, Comparison, FailedReading, Keep, KnownObject, Reading
+from sereno.core.change import Change, ChangeKind, Comparison, FailedReading, Keep, KnownObject, ReadFailure, Reading
 from sereno.core.effect import ActionRef, Effect
-from sereno.core.schedule import Schedule
+from sereno.core.message import Event, counted, plain
+from sereno.core.schedule import Schedule, next_due, next_instants
+from sereno.core.telling import MAX_MATCHES, About, Match, match_effects, news_effects
 from sereno.core.values import Json
+from sereno.core.verdict import Judged as Judged
+from sereno.core.verdict import Verdict as Verdict
+from sereno.core.verdict import VerdictKind as VerdictKind
 
 
 class PollState(StrEnum):
@@ -90,34 +95,6 @@ class Poll:
     last_error: str | None = None
 
 
-class VerdictKind(StrEnum):
-    MATCH = "match"
-    NO_MATCH = "no_match"
-    ERROR = "error"
-    """A condition error: recorded, shown, never a match, never re-arms."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the condition said about one change or one object."""
-
-    kind: VerdictKind
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """One thing the condition was asked about. For `FireOn.STATE` with an unchanged object `change` is None."""
-
-    external_id: str
-    verdict: Verdict
-    change: Change | None
-    title: str
-    url: str | None
-    payload: Json
-    before: Json
-
-
 @dataclass(frozen=True, slots=True)
 class PollDecision:
     """All that one run of a poll writes, in one transaction."""
@@ -148,13 +125,25 @@ class PollDecision:
     """A notice beside the effects (disabled, ended), already in `effects` as well."""
 
 
+LONGEST_WAIT = timedelta(days=7)
+"""A Retry-After beyond this is not obeyed in full: a poll must not fall silent for ever (I5)."""
+DEFAULT_FAILURE_BACKOFF_MAX = timedelta(days=1)
+MIN_REMEMBERED = 2_000
+WINDOWS_REMEMBERED = 4
+"""Ids kept beyond the present reading: at most the larger of MIN_REMEMBERED and this many readings."""
+
+
 def needs_judging(poll: Poll, reading: Reading, comparison: Comparison) -> Sequence[tuple[str, Change | None]]:
     """Lists what the condition must be asked about: nothing on a baseline run of CHANGE polls; each change; for STATE polls
     each object that is present in the reading (on the baseline run too, so that the first true is known and not fired)."""
-    raise NotImplementedError
+    if poll.spec.fire_on is FireOn.CHANGE:
+        return [] if _is_baseline(poll) else [(change.external_id, change) for change in comparison.changes]
+    changes = {change.external_id: change for change in comparison.changes}
+    present = dict.fromkeys(found.external_id for found in reading.objects)
+    return [(external_id, changes.get(external_id)) for external_id in present]
 
 
-def decide_poll(
+def decide_poll(  # noqa: PLR0913 - what one run learned, by name
     poll: Poll,
     reading: Reading | FailedReading,
     comparison: Comparison,
@@ -166,11 +155,238 @@ def decide_poll(
 ) -> PollDecision:
     """Turns one reading into the one thing to write down (P01–P10).
 
-    Failure: the cursor and snapshot stay, failures + 1, due = backoff (interval · 2^n to 1 day, 50–100 % jitter, never sooner than the
-    schedule or a Retry-After). `more`: due at once. Otherwise due = the next instant of the schedule after `now`; passed instants are
-    counted as `missed`, never made up. The baseline run fires nothing unless `spec.baseline` is False.
+    Failure: the cursor and snapshot stay, failures + 1, due = backoff (interval · 2^n to 1 day, 50–100 % jitter, never sooner
+    than the schedule or a Retry-After). `more`: due at once. Otherwise due = the next instant of the schedule after `now`; passed
+    instants are counted as `missed`, never made up. The baseline run fires nothing unless `spec.baseline` is False; a STATE poll
+    whose condition was edited is baselined again, so that what already holds does not fire.
     """
-    raise NotImplementedError
+    if isinstance(reading, FailedReading):
+        return _decide_failure(poll, reading, scheduled_for=scheduled_for, now=now, rng=rng)
+    baseline = _is_baseline(poll)
+    remember, fired = _settle(poll, comparison, judged, baseline)
+    forget = _forget(poll, reading, remember)
+    plan = _plan(poll, reading, scheduled_for, now)
+    errors = [judgement for judgement in judged if judgement.verdict.kind is VerdictKind.ERROR]
+    ended = _ending(poll, len(fired), plan, now)
+    effects = match_effects(_about(poll), fired, ended)
+    if ended is not None and not fired:
+        effects += _news(poll, "ended", ended, ())
+    already = sum(one.verdict.kind is VerdictKind.MATCH for one in judged) if baseline else 0
+    seen = _baseline_text(reading, plan, already) if baseline else _seen_text(poll, reading, comparison, len(fired))
+    troubles = _troubles(errors, len(judged), len(fired))
+    return PollDecision(
+        state=poll.state if ended is None else PollState.ENDED,
+        due=plan.due if ended is None else None,
+        cursor=poll.cursor if reading.unchanged and reading.cursor is None else reading.cursor,
+        remember={external_id: known for external_id, known in remember.items() if external_id not in forget},
+        forget=sorted(forget),
+        effects=effects,
+        status="ok",
+        checked=len({found.external_id for found in reading.objects}),
+        changed=0 if baseline else len(comparison.changes),
+        matched=len(fired),
+        failures=0,
+        auth_failures=0,
+        baselined=poll.baselined or not (reading.unchanged or plan.more),
+        missed=plan.missed,
+        requests=reading.requests,
+        summary="; ".join(part for part in (seen, *_remarks(poll, reading, plan), *troubles, ended or "") if part),
+        error=troubles[0] if errors else None,
+        condition_errors=_condition_errors(errors),
+        tell_user=ended,
+    )
 
 
-DEFAULT_FAILURE_BACKOFF_MAX = timedelta(days=1)
+def _is_baseline(poll: Poll) -> bool:
+    return poll.spec.baseline and not poll.baselined
+
+
+def _settle(
+    poll: Poll, comparison: Comparison, judged: Sequence[Judged], baseline: bool
+) -> tuple[dict[str, KnownObject], list[Match]]:
+    """Finds what fires, and writes the observed truths of a state condition. An error changes nothing (P07)."""
+    remember = dict(comparison.remember)
+    fired: list[Match] = []
+    for one in judged:
+        matches = one.verdict.kind is VerdictKind.MATCH
+        if one.verdict.kind is VerdictKind.ERROR:
+            continue
+        if poll.spec.fire_on is FireOn.CHANGE:
+            if matches and one.change is not None and not baseline:
+                fired.append(_match(one, f"v{one.change.version}"))
+            continue
+        known = remember.get(one.external_id) or poll.known[one.external_id]
+        if known.matching is matches:
+            continue
+        known = replace(known, matching=matches, episodes=known.episodes + matches)
+        remember[one.external_id] = known
+        if matches and not baseline:
+            fired.append(_match(one, f"e{known.episodes}"))
+    return remember, fired
+
+
+def _match(one: Judged, occurrence: str) -> Match:
+    change = one.change.kind.value if one.change is not None else ""
+    return Match(one.external_id, occurrence, change, one.title, one.url, one.payload, one.before)
+
+
+def _forget(poll: Poll, reading: Reading, remember: Mapping[str, KnownObject]) -> frozenset[str]:
+    """Picks the ids longest unseen beyond the bound. An id that comes back much later starts at version 1 again, so its old
+    dedupe key keeps it quiet."""
+    if reading.unchanged:
+        return frozenset()
+    present = {found.external_id for found in reading.objects}
+    bound = max(MIN_REMEMBERED, WINDOWS_REMEMBERED * len(present))
+    excess = len(poll.known) + sum(1 for external_id in remember if external_id not in poll.known) - bound
+    if excess <= 0:
+        return frozenset()
+    absent = [known for external_id, known in {**poll.known, **remember}.items() if external_id not in present]
+    absent.sort(key=lambda known: (known.last_seen_at, known.external_id))
+    return frozenset(known.external_id for known in absent[:excess])
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    due: datetime
+    missed: int
+    more: bool
+    remark: str = ""
+
+
+def _plan(poll: Poll, reading: Reading, scheduled_for: datetime, now: datetime) -> _Plan:
+    """When to read again. A source that asks for more without moving its cursor waits for the schedule, else it would spin."""
+    wait = _wait(reading.minimum_wait_until, now)
+    following = next_due(poll.spec.schedule, now, poll.id, served=scheduled_for)
+    more = reading.more and reading.cursor != poll.cursor
+    remark = "the source asked for more without moving on" if reading.more and not more else ""
+    if more:
+        return _Plan(wait, following.missed, more)
+    due = following.due if wait < following.due else next_due(poll.spec.schedule, wait, poll.id).due
+    return _Plan(due, following.missed, more, remark)
+
+
+def _wait(asked: datetime | None, now: datetime) -> datetime:
+    return now if asked is None else max(now, min(asked, now + LONGEST_WAIT))
+
+
+def _by_matches(poll: Poll, matched: int) -> bool:
+    limit = poll.spec.stop.after_matches
+    return limit is not None and matched > 0 and poll.matches + matched >= limit
+
+
+def _ending(poll: Poll, matched: int, plan: _Plan, now: datetime) -> str | None:
+    """Says why the poll ends with this run, or None (P09). A poll whose next run lies past its end date ends now."""
+    stop = poll.spec.stop
+    if _by_matches(poll, matched):
+        return f"ended after {counted(poll.matches + matched, 'match', 'matches')}"
+    if stop.after_runs is not None and not plan.more and poll.runs + 1 >= stop.after_runs:
+        return f"ended after {counted(poll.runs + 1, 'run', 'runs')}"
+    if stop.after is not None and max(plan.due, now) > stop.after:
+        return f"ended: its end date {stop.after:%Y-%m-%d %H:%M} UTC comes before the next run"
+    return None
+
+
+def _decide_failure(poll: Poll, failed: FailedReading, *, scheduled_for: datetime, now: datetime, rng: Random) -> PollDecision:
+    refused = failed.failure is ReadFailure.AUTH
+    failures, auth_failures = poll.failures + 1, poll.auth_failures + refused
+    message = plain(failed.message, 300)
+    missed = next_due(poll.spec.schedule, now, poll.id, served=scheduled_for).missed
+    due = _retry_at(poll, failed, now, rng)
+    state, event, notice = poll.state, _ENDED, None
+    if refused and auth_failures >= poll.spec.stop.auth_failures:
+        state, event = PollState.DISABLED, _DISABLED
+        notice = f"switched off after {counted(auth_failures, 'authorization failure', 'authorization failures')} in a row"
+    elif poll.spec.stop.after_failures is not None and failures >= poll.spec.stop.after_failures:
+        state, notice = PollState.ENDED, f"ended after {counted(failures, 'failure', 'failures')} in a row"
+    elif (notice := _ending(poll, 0, _Plan(due, missed, more=False), now)) is not None:
+        state = PollState.ENDED
+    after = notice or f"next try {due:%Y-%m-%d %H:%M:%S} UTC"
+    lines = (f"Last error: {message}", f"Start it again with: sereno poll resume {poll.spec.name}")
+    return PollDecision(
+        state=state,
+        due=due if notice is None else None,
+        cursor=poll.cursor,
+        remember={},
+        forget=(),
+        effects=_news(poll, event, notice, lines) if notice else (),
+        status="failed",
+        checked=0,
+        changed=0,
+        matched=0,
+        failures=failures,
+        auth_failures=auth_failures,
+        baselined=poll.baselined,
+        missed=missed,
+        requests=failed.requests,
+        summary=f"could not read ({failed.failure.value}): {message}; {after}",
+        error=message,
+        tell_user=notice,
+    )
+
+
+_ENDED: Event = "ended"
+_DISABLED: Event = "disabled"
+
+
+def _retry_at(poll: Poll, failed: FailedReading, now: datetime, rng: Random) -> datetime:
+    """Backoff from the poll's own pace; a throttled source is left alone for longer: 4^n, from the first time on."""
+    first, second = next_instants(poll.spec.schedule, now, poll.id, 2)
+    throttled = failed.failure is ReadFailure.THROTTLED
+    growth = 4.0 ** min(poll.failures + 1, 30) if throttled else 2.0 ** min(poll.failures, 30)
+    raw = min(DEFAULT_FAILURE_BACKOFF_MAX.total_seconds(), (second - first).total_seconds() * growth)
+    later = now + timedelta(seconds=raw * (0.5 + rng.random() / 2))
+    return max(first, later, _wait(failed.minimum_wait_until, now))
+
+
+def _about(poll: Poll) -> About:
+    return About(poll.workspace, poll.spec.user, poll.id, poll.spec.name, poll.condition_version, poll.spec.actions)
+
+
+def _news(poll: Poll, event: Event, notice: str, lines: Sequence[str]) -> list[Effect]:
+    return news_effects(_about(poll), event, poll.runs + 1, notice, lines)
+
+
+def _baseline_text(reading: Reading, plan: _Plan, already: int) -> str:
+    if reading.unchanged:
+        return "unchanged, no baseline yet"
+    more = ", more to read" if plan.more else ""
+    held = f", {already} already {'matches' if already == 1 else 'match'}" if already else ""
+    return f"baseline of {counted(len({found.external_id for found in reading.objects}))}{held}{more}, nothing fired"
+
+
+def _seen_text(poll: Poll, reading: Reading, comparison: Comparison, matched: int) -> str:
+    if reading.unchanged:
+        return "unchanged"
+    removed = sum(change.kind is ChangeKind.REMOVED for change in comparison.changes)
+    changed = len(comparison.changes) - removed
+    checked = counted(len({found.external_id for found in reading.objects}))
+    parts = [f"{changed} of {checked} changed" if changed else f"{checked}, none changed"]
+    if removed:
+        parts.append(f"{removed} removed")
+    if matched or changed or removed:
+        newly = "newly " if poll.spec.fire_on is FireOn.STATE else ""
+        parts.append(f"{matched or 'none'} {newly}matched")
+    return ", ".join(parts)
+
+
+def _remarks(poll: Poll, reading: Reading, plan: _Plan) -> tuple[str, ...]:
+    missed = f"{counted(plan.missed, 'missed run', 'missed runs')} not made up" if plan.missed else ""
+    return (missed, plan.remark, plain(reading.note or "", 200))
+
+
+_ERRORS_KEPT = 20
+
+
+def _troubles(errors: Sequence[Judged], asked: int, matched: int) -> list[str]:
+    found = []
+    if errors:
+        first = plain(errors[0].verdict.error or "unknown", 300)
+        found.append(f"condition error on {len(errors)} of {asked}: {first}")
+    if matched > MAX_MATCHES:
+        found.append(f"{matched - MAX_MATCHES} of the matches told in one summary")
+    return found
+
+
+def _condition_errors(errors: Sequence[Judged]) -> list[str]:
+    texts = [f"{plain(one.external_id, 80)}: {plain(one.verdict.error or 'unknown', 300)}" for one in errors[:_ERRORS_KEPT]]
+    return texts + ([f"and {len(errors) - _ERRORS_KEPT} more"] if len(errors) > _ERRORS_KEPT else [])

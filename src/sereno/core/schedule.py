@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sereno.core.values import FAR_FUTURE, digest, from_micros, to_micros
+
 SHORTEST = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
     """Every `every` (1 s … 10 years), counted on a fixed grid from `anchor`; `jitter` moves each instant later by a
-    stable share of it in [0, jitter)."""
+    stable share of it in [0, jitter). The grid runs both ways, so an anchor in the future never delays a poll."""
 
     every: timedelta
     anchor: datetime
@@ -36,16 +38,44 @@ class NextDue:
     missed: int
 
 
-def next_due(schedule: Schedule, after: datetime, seed: str) -> NextDue:
+def next_due(schedule: Schedule, after: datetime, seed: str, *, served: datetime | None = None) -> NextDue:
     """Finds the first instant strictly after `after`.
 
     `seed` (the poll id) fixes the jitter, so that the same poll keeps its place in the interval and polls made together
-    spread out (W29). `missed` counts whole instants between the last one and `after`; the caller passes the due instant it served.
-    Raises ValueError for a schedule that cannot run yet (cron).
+    spread out (W29). `served` is the due instant that was served: `missed` counts the instants after it, up to and including
+    `after`; without it nothing was missed. Raises ValueError for a schedule that cannot run yet (cron), or that has no instant
+    before year 9999.
     """
-    raise NotImplementedError
+    match schedule:
+        case Interval():
+            return _next_on_grid(schedule, after, seed, served)
+        case Cron():
+            raise ValueError("cron schedules come in a later version; use every=…")
 
 
 def next_instants(schedule: Schedule, after: datetime, seed: str, count: int = 5) -> list[datetime]:
     """Lists the next `count` instants, for restating a schedule to a person."""
-    raise NotImplementedError
+    found: list[datetime] = []
+    for _ in range(count):
+        after = next_due(schedule, after, seed).due
+        found.append(after)
+    return found
+
+
+def _next_on_grid(schedule: Interval, after: datetime, seed: str, served: datetime | None) -> NextDue:
+    step = schedule.every // timedelta(microseconds=1)
+    if schedule.every < SHORTEST:
+        raise ValueError(f"an interval is at least {SHORTEST.total_seconds():g}s")
+    start = to_micros(schedule.anchor) + _place(schedule.jitter, seed)
+    passed = (to_micros(after) - start) // step
+    due = start + (passed + 1) * step
+    if due > to_micros(FAR_FUTURE):
+        raise ValueError("the schedule has no instant before year 9999")
+    missed = 0 if served is None else passed - (to_micros(served) - start) // step
+    return NextDue(due=from_micros(due), missed=max(0, missed))
+
+
+def _place(jitter: timedelta, seed: str) -> int:
+    """The stable share of the jitter, in microseconds: SHA-256 of the seed read as a fraction."""
+    share = int(digest(seed.encode())[:16], 16)
+    return (share * (jitter // timedelta(microseconds=1))) >> 64

@@ -1,155 +1,154 @@
-"""What people are told of an operation: the statement of a question, and the messages to its actions (W19, W20)."""
+"""Telling: turns the matches and the ending of a poll into effects, one for each action, under the keys of P07."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from sereno.core.budget import Spend
-from sereno.core.delay import quoted
-from sereno.core.effect import Effect, operation_dedupe_key
-from sereno.core.escalation import Category, Escalation, Standing, at_text, escalation_digest, option_rows, options_for
-from sereno.core.lifecycle import Operation, OperationState
-from sereno.core.observation import Observation
-from sereno.core.values import Json, format_duration
+from sereno.core.effect import ActionRef, Effect, poll_dedupe_key
+from sereno.core.message import TITLE_CAP, Event, body_of, counted, excerpt, fitted, plain
+from sereno.core.values import Json, digest
+
+MAX_MATCHES = 100
+"""Matches of one run that are told one by one; the rest becomes one summary for each action that tells."""
+ACTS = frozenset({"command", "agent", "workflow"})
+"""Action types that do something for a match: they get matches only, never news about the poll."""
+_IDS_SHOWN = 200
+_KINDS = {"new": "New", "updated": "Changed", "removed": "Removed", "": "Condition met"}
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why a person is asked, and what is known at that moment. `not_before` is the earliest next look, whoever allows it."""
+class About:
+    """The poll that speaks: what a key, a title and a payload need of it."""
 
-    category: Category
-    reason: str
-    at: datetime
-    spend: Spend
-    observation: Observation | None
-    not_before: datetime
-    provider_wait: datetime | None
-
-
-def question(operation: Operation, trouble: Trouble, escalation_id: str, answer_within_s: float) -> Escalation:
-    """Builds the question with its bounded options; nobody answering until `answer_by` means stop."""
-    answer_by = trouble.at + timedelta(seconds=answer_within_s)
-    word = _last_state(operation, trouble.observation)
-    options = options_for(
-        trouble.category, Standing(operation.job_id, word, trouble.spend, operation.allowance, trouble.provider_wait)
-    )
-    statement = {**_statement(operation, trouble), "answer_by": answer_by.isoformat(), "options": option_rows(options)}
-    return Escalation(
-        id=escalation_id,
-        workspace=operation.workspace,
-        operation=operation.id,
-        category=trouble.category,
-        statement=statement,
-        options=options,
-        digest=escalation_digest(operation.id, statement, options, answer_by),
-        created_at=trouble.at,
-        answer_by=answer_by,
-    )
+    workspace: str
+    user: str
+    poll: str
+    name: str
+    condition_version: int
+    actions: Sequence[ActionRef]
 
 
-def _last_state(operation: Operation, observation: Observation | None) -> str | None:
-    return observation.state if observation is not None and observation.state is not None else operation.last_state
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One thing to act on. `occurrence` is `v<version>` of a change or `e<episode>` of a state; `change` is "" for an unchanged
+    object whose state came to hold."""
+
+    external_id: str
+    occurrence: str
+    change: str
+    title: str
+    url: str | None
+    payload: Json
+    before: Json
 
 
-def _statement(operation: Operation, trouble: Trouble) -> dict[str, Json]:
-    """Everything the person decides on, as JSON; instants as ISO 8601 text."""
-    seen, spend, allowance = trouble.observation, trouble.spend, operation.allowance
-    answered = seen is not None and seen.http_status is not None
-    elapsed = trouble.at - operation.created_at
-    return {
-        "operation": operation.id,
-        "contract": operation.contract,
-        "account": operation.account,
-        "job": operation.job_id,
-        "category": trouble.category.value,
-        "reason": trouble.reason,
-        "last_state": _last_state(operation, seen),
-        "elapsed_s": elapsed.total_seconds(),
-        "elapsed": format_duration(timedelta(seconds=round(elapsed.total_seconds()))),
-        "requests_used": spend.status_requests,
-        "requests_max": allowance.max_status_requests,
-        "transport_failures_used": spend.transport_failures,
-        "transport_failures_max": allowance.max_transport_failures,
-        "throttles_used": spend.throttles,
-        "throttles_max": allowance.max_throttles,
-        "last_http_status": seen.http_status if seen is not None and answered else operation.last_http_status,
-        "last_answer_at": _iso(trouble.at if answered else operation.last_checked_at),
-        "provider_request_id": seen.provider_request_id if seen is not None else None,
-        "error_code": seen.error_code if seen is not None else operation.error_code,
-        "error_text": seen.error_text if seen is not None else operation.error_text,
-        "deadline_at": _iso(allowance.deadline_at),
-        "business_deadline_at": _iso(allowance.business_deadline_at),
-        "not_before": _iso(trouble.not_before),
-        "provider_wait_until": _iso(trouble.provider_wait),
-    }
+def match_effects(about: About, matches: Sequence[Match], last: str | None) -> list[Effect]:
+    """One effect for each match and action, in reading order; `last` says that the poll ended with them.
 
-
-def _iso(instant: datetime | None) -> str | None:
-    return None if instant is None else instant.isoformat()
-
-
-def tell_question(operation: Operation, asked: Escalation) -> Sequence[Effect]:
-    """One message for each action: what is asked, the options, and until when."""
-    lines = [
-        str(asked.statement["reason"]),
-        f"Last state: {quoted(asked.statement['last_state'], 200)}. Elapsed: {asked.statement['elapsed']}. "
-        f"Requests: {asked.statement['requests_used']} of {asked.statement['requests_max']}.",
-        *(f"- {option.key}: {option.says}" for option in asked.options),
-        f"Answer until {at_text(asked.answer_by)}; otherwise Sereno stops waiting and keeps the handle.",
-    ]
-    return _messages(
-        operation,
-        f"escalated-{operation.escalations + 1}",
-        (f"Job {quoted(operation.job_id, 80)} at {operation.contract} needs a decision: {asked.category}", "\n".join(lines)),
-        {
-            "state": OperationState.ESCALATED.value,
-            "escalation": asked.id,
-            "category": asked.category.value,
-            "digest": asked.digest,
-            "untrusted": dict(asked.statement),
-        },
-    )
-
-
-def tell_end(
-    operation: Operation, state: OperationState, category: Category | None, reason: str, seen: Observation | None
-) -> Sequence[Effect]:
-    """One message for each action: how the wait ended. What the provider said is labelled untrusted."""
-    untrusted: dict[str, object] = {
-        "last_state": _last_state(operation, seen),
-        "result_ref": (seen.result_ref if seen is not None else None) or operation.result_ref,
-        "error_code": seen.error_code if seen is not None else operation.error_code,
-        "error_text": seen.error_text if seen is not None else operation.error_text,
-    }
-    said = [f"{name.replace('_', ' ')}: {quoted(value, 500)}" for name, value in untrusted.items() if value is not None]
-    return _messages(
-        operation,
-        state.value,
-        (f"Job {quoted(operation.job_id, 80)} at {operation.contract}: {state}", "\n".join([reason, *said])),
-        {"state": state.value, "category": category.value if category is not None else None, "untrusted": untrusted},
-    )
-
-
-def _messages(operation: Operation, transition: str, text: tuple[str, str], payload: Mapping[str, Json]) -> Sequence[Effect]:
-    """The rows: one for each action, under a key that names the transition, so that each is told once."""
-    title, body = text
-    return tuple(
-        Effect(
-            dedupe_key=operation_dedupe_key(
-                workspace=operation.workspace, operation=operation.id, transition=transition, action=action.name
-            ),
-            action=action,
-            pool=action.pool,
-            title=title,
-            body=body,
-            payload={
-                "operation": operation.id,
-                "contract": operation.contract,
-                "job": operation.job_id,
-                "assistant_task_id": operation.assistant_task_id,
-                **payload,
-            },
-            subject=operation.id,
+    Beyond MAX_MATCHES the rest is counted and named in one effect for each action that tells, so that a flood stays readable and
+    nothing is silently lost.
+    """
+    effects: list[Effect] = []
+    for match in matches[:MAX_MATCHES]:
+        title = _title(match)
+        heading = plain(f"{plain(about.name, 80)}: {title}", TITLE_CAP)
+        body = body_of(
+            (
+                f"{_KINDS[match.change]}: {title}",
+                plain(match.url or "", 500),
+                excerpt(match.payload if match.change != "removed" else match.before, match.before),
+                f"This poll has {last}." if last else "",
+            )
         )
-        for action in operation.actions
+        payload = _match_payload(about, match)
+        effects += [_effect(about, action, match, heading, (body, payload)) for action in about.actions]
+    if len(matches) > MAX_MATCHES:
+        effects += _rest(about, matches[MAX_MATCHES:], last)
+    return effects
+
+
+def news_effects(about: About, event: Event, number: int, notice: str, lines: Sequence[str]) -> list[Effect]:
+    """Tells once that the poll was switched off or ended (P10); `number` tells this occasion from a later one."""
+    heading = plain(f"{plain(about.name, 80)}: {notice}", TITLE_CAP)
+    payload: dict[str, Json] = {"event": event, "poll": _poll(about), "notice": notice}
+    where = Match("poll", f"{event}-{number}", "", "", None, None, None)
+    body = body_of((f"This poll was {notice}." if event == "disabled" else f"This poll has {notice}.", *lines))
+    return [
+        _effect(about, action, where, heading, (body, payload), about_poll=True)
+        for action in about.actions
+        if action.type not in ACTS
+    ]
+
+
+def _rest(about: About, rest: Sequence[Match], last: str | None) -> list[Effect]:
+    heading = plain(f"{plain(about.name, 80)}: and {len(rest)} more", TITLE_CAP)
+    titles = "\n".join(f"- {plain(_title(match), 120)}" for match in rest[:20])
+    ending = f"This poll has {last}." if last else ""
+    body = body_of((f"And {counted(len(rest), 'more match', 'more matches')} in the same run.", ending, titles))
+    names: list[object] = [plain(match.external_id, 512) for match in rest[:_IDS_SHOWN]]
+    payload: dict[str, Json] = {"event": "more_matches", "poll": _poll(about), "more": len(rest), "objects": {"untrusted": names}}
+    same = digest("\n".join(f"{match.external_id}@{match.occurrence}" for match in rest).encode("utf-8", "surrogatepass"))
+    where = Match("poll", f"more-{same[:32]}", "", "", None, None, None)
+    return [
+        _effect(about, action, where, heading, (body, fitted(payload)), about_poll=True)
+        for action in about.actions
+        if action.type not in ACTS
+    ]
+
+
+def _effect(
+    about: About, action: ActionRef, match: Match, title: str, content: tuple[str, dict[str, Json]], *, about_poll: bool = False
+) -> Effect:
+    key = poll_dedupe_key(
+        workspace=about.workspace,
+        user=about.user,
+        poll=about.poll,
+        object_id=match.external_id,
+        occurrence=match.occurrence,
+        action=action.name,
+        condition_version=about.condition_version,
     )
+    return Effect(
+        dedupe_key=key,
+        action=action,
+        pool=action.pool,
+        title=title,
+        body=content[0],
+        payload=content[1],
+        subject=about.poll,
+        source_object_id=None if about_poll else match.external_id,
+        condition_version=about.condition_version,
+    )
+
+
+def _match_payload(about: About, match: Match) -> dict[str, Json]:
+    quoted: dict[str, object] = {
+        "id": match.external_id,
+        "title": plain(match.title, 500),
+        "url": plain(match.url, 2_000) if match.url else None,
+        "payload": match.payload,
+        "before": match.before,
+    }
+    return fitted(
+        {
+            "event": "match",
+            "poll": _poll(about),
+            "change": match.change,
+            "occurrence": match.occurrence,
+            "object": {"untrusted": quoted},
+        }
+    )
+
+
+def _poll(about: About) -> dict[str, object]:
+    return {"id": about.poll, "name": about.name, "workspace": about.workspace}
+
+
+def _title(match: Match) -> str:
+    """The object's own title, else a title or name in its data, else its id."""
+    for place in (match.payload, match.before):
+        if match.title or not isinstance(place, dict):
+            continue
+        for name in ("title", "name"):
+            if isinstance(found := place.get(name), str) and (shown := plain(found, TITLE_CAP)):
+                return shown
+    return plain(match.title, TITLE_CAP) or plain(match.external_id, TITLE_CAP)
