@@ -1,0 +1,178 @@
+"""Answers of people to escalations (W19, W20, W40): once, in time, for exactly what was shown. A part of a write transaction."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from sqlite3 import Row
+
+from sereno.core.budget import Allowance
+from sereno.core.errors import InvariantBroken, NotAllowed, NotNow
+from sereno.core.escalation import Escalation, Option, Verb
+from sereno.core.operation import AnswerDecision, Operation, OperationState
+from sereno.core.values import Json
+from sereno.ports import AnswerRule
+from sereno.store.codec import dump_grants, dumps, micros
+from sereno.store.definitions.operations import limits_as_facts
+from sereno.store.definitions.request import Request
+from sereno.store.missing import not_found
+from sereno.store.pools import ensure_pool, wake_pool
+from sereno.store.rows import read_escalation, read_operation
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An answer as it came in: the digest and the statement that the person saw, and the key of the option they chose."""
+
+    digest: str
+    option: str
+    statement: Mapping[str, Json]
+
+
+def answer(request: Request, escalation_id: str, given: Given, decide: AnswerRule) -> str:
+    """Records one answer and applies it to the operation; returns the operation's id.
+
+    Of two people who answer at once, one wins and the other is told who. Only a person may give anything but `stop` (W20).
+    """
+    escalation = _open_question(request, escalation_id, given.digest)
+    option = _chosen(escalation, given.option)
+    if request.who.kind != "human" and option.verb is not Verb.STOP:
+        raise NotAllowed(
+            f"only a person may answer {option.key!r}; a principal of kind {request.who.kind!r} may only stop",
+            subject=escalation_id,
+            code="needs_person",
+        )
+    row = _row(request, _OPERATION, escalation.operation)
+    operation = read_operation(dict(row), escalation=escalation)
+    if operation.state is not OperationState.ESCALATED:
+        raise NotNow(f"the operation is {operation.state.value} and waits for no answer", subject=operation.id)
+    decision = decide(operation, escalation, option, request.now)
+    _refuse_wider(operation, option, decision, request)
+    _close(request, escalation, option, given)
+    run = request.revoke("operation", row, f"the escalation was answered by {request.who.user} while this run was under way")
+    _apply(request, operation, decision)
+    request.decided(
+        operation.id,
+        run,
+        "answered",
+        {
+            "escalation": escalation.id,
+            "category": escalation.category.value,
+            "option": option.key,
+            "verb": option.verb.value,
+            "says": option.says,
+            "digest": escalation.digest,
+            "statement": dict(given.statement),
+            "state": decision.state.value,
+            "event": decision.event.value,
+            "reason": decision.reason,
+            "next_poll_at": decision.next_poll_at.isoformat() if decision.next_poll_at else None,
+            "delay_source": decision.delay_source.value,
+            "limits_before": limits_as_facts(operation.allowance),
+            "limits": limits_as_facts(decision.allowance),
+        },
+    )
+    return operation.id
+
+
+_OPERATION = "SELECT * FROM operation WHERE workspace = ? AND id = ?"
+_ESCALATION = "SELECT * FROM escalation WHERE workspace = ? AND id = ?"
+
+
+def _row(request: Request, statement: str, identifier: str) -> Row:
+    row: Row | None = request.connection.execute(statement, (request.workspace, identifier)).fetchone()
+    if row is None:
+        raise not_found("escalation" if statement is _ESCALATION else "operation", identifier, ())
+    return row
+
+
+def _open_question(request: Request, escalation_id: str, digest: str) -> Escalation:
+    row = _row(request, _ESCALATION, escalation_id)
+    if row["state"] == "answered":
+        raise NotNow(
+            f"the escalation was answered already by {row['answered_by']}; an answer counts once",
+            subject=escalation_id,
+            code="answered",
+        )
+    if row["state"] != "open" or row["answer_by"] <= request.micros:
+        raise NotNow(
+            "the time for an answer is over, which counts as stop; nothing was changed",
+            subject=escalation_id,
+            hint="register the job again to go on waiting: that is a new decision",
+            code="expired",
+        )
+    if row["digest"] != digest:
+        raise NotAllowed(
+            "the digest is not that of the question as it stands; nothing was changed",
+            subject=escalation_id,
+            hint=f"look again: sereno escalation show {escalation_id}",
+            code="digest_differs",
+        )
+    return read_escalation(dict(row))
+
+
+def _chosen(escalation: Escalation, key: str) -> Option:
+    for option in escalation.options:
+        if option.key == key:
+            return option
+    keys = [option.key for option in escalation.options]
+    raise not_found(f"option (there are {', '.join(keys)})", key, keys)
+
+
+def _refuse_wider(operation: Operation, option: Option, decision: AnswerDecision, request: Request) -> None:
+    """The last line of I22: an answer widens no limit by more than the option said, whatever the rule decided."""
+    before, after = operation.allowance, decision.allowance
+    latest = max(before.deadline_at, request.now) + timedelta(minutes=option.minutes)
+    wider = (
+        after.max_status_requests > before.max_status_requests + option.checks
+        or after.deadline_at > latest
+        or (after.business_deadline_at or before.deadline_at) > max(before.business_deadline_at or before.deadline_at, latest)
+        or _failures(after) > _failures(before) + 2 * option.checks
+    )
+    if wider or (option.verb is Verb.STOP and after != before):
+        raise InvariantBroken(f"the answer {option.key!r} would widen the limits by more than it says", subject=operation.id)
+
+
+def _failures(allowance: Allowance) -> int:
+    return allowance.max_transport_failures + allowance.max_throttles
+
+
+def _close(request: Request, escalation: Escalation, option: Option, given: Given) -> None:
+    said: dict[str, Json] = {
+        "option": option.key,
+        "verb": option.verb.value,
+        "by": request.who.user,
+        "by_kind": request.who.kind,
+        "at": request.now.isoformat(),
+        "statement": dict(given.statement),
+    }
+    closed = request.connection.execute(
+        "UPDATE escalation SET state = 'answered', answer = ?, answered_by = ?, answered_at = ?"
+        " WHERE workspace = ? AND id = ? AND state = 'open'",
+        (dumps(said), request.who.user, request.micros, request.workspace, escalation.id),
+    )
+    if closed.rowcount != 1:
+        raise InvariantBroken("an escalation changed inside its own transaction", subject=escalation.id)
+
+
+def _apply(request: Request, operation: Operation, decision: AnswerDecision) -> None:
+    """Writes the decision. The category stays with an operation that ends, as the reason; one that goes on has none."""
+    goes_on = decision.state is OperationState.WAITING
+    allowance = decision.allowance
+    due = micros(decision.due)
+    request.connection.execute(
+        "UPDATE operation SET state = ?, due = ?, next_poll_at = ?, delay_source = ?, grants = ?, deadline_at = ?,"
+        " business_deadline_at = ?,"
+        " max_status_requests = ?, max_transport_failures = ?, max_throttles = ?, category = ?, parked = NULL, attempt = 0,"
+        " revision = revision + 1, updated_at = ? WHERE workspace = ? AND id = ?",
+        (
+            *(decision.state.value, due, micros(decision.next_poll_at)),
+            *(decision.delay_source.value, dump_grants(decision.grants)),
+            *(micros(allowance.deadline_at), micros(allowance.business_deadline_at)),
+            *(allowance.max_status_requests, allowance.max_transport_failures, allowance.max_throttles),
+            None if goes_on or operation.category is None else operation.category.value,
+            *(request.micros, request.workspace, operation.id),
+        ),
+    )
+    if due is not None:
+        ensure_pool(request.connection, request.workspace, operation.pool)
+        wake_pool(request.connection, request.workspace, operation.pool, due)
