@@ -18,7 +18,10 @@ FORMAT = 0
 class Path(Protocol):
     """A compiled path expression over JSON."""
 
-    expression: str
+    @property
+    def expression(self) -> str:
+        """The text it was compiled from."""
+        ...
 
     def search(self, value: Json) -> Json:
         """Finds the value, or None where there is none."""
