@@ -1,0 +1,1 @@
+"""SHOW: what people and programs see. Faces speak to the services alone."""

@@ -1,0 +1,1 @@
+"""The command line: grammar `noun verb`; every command knows --json and --config."""

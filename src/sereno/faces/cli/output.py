@@ -1,0 +1,105 @@
+"""What a command prints: calm text for people, or one JSON document with a `schema` name for programs."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta, tzinfo
+from enum import Enum
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sereno.core.errors import MAPPINGS, SerenoError, SetupError
+from sereno.core.values import format_duration
+
+EXIT_OK, EXIT_BUG, EXIT_USAGE, EXIT_JOB_FAILED, EXIT_ESCALATED, EXIT_LIMIT, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_INTERRUPTED = (
+    0, 1, 2, 3, 4, 5, 6, 7, 130,
+)  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """Turns our values into plain JSON data: instants as RFC 3339, durations as text, enums as their word."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case Enum():
+            return value.value
+        case str():
+            return value
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case timedelta():
+            return format_duration(value)
+        case bytes():
+            return value.decode("utf-8", "replace")
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value) if not field.name.startswith("_")}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+_INVISIBLE = {code: None for code in (*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF)}
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x00, 0x20), *range(0x7F, 0xA0))}
+
+
+def safe(text: object, *, most: int = 200) -> str:
+    """Foreign text for a terminal: control characters escaped, invisible and direction marks removed, cut to `most` characters."""
+    line = " ".join(str(text).split()) if isinstance(text, str) else str(text)
+    line = line.translate(_INVISIBLE).translate(_CONTROL)
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+class Output:
+    """Where one command writes: standard output for its answer, standard error for remarks."""
+
+    def __init__(self, *, as_json: bool, zone: str | None = None):
+        self.as_json = as_json
+        self._zone: tzinfo | None = ZoneInfo(zone) if zone else None
+
+    def answer(self, schema: str, body: Mapping[str, Any]) -> None:
+        """Prints the JSON answer, with `schema` first; in text mode nothing."""
+        if self.as_json:
+            print(json.dumps({"schema": f"sereno.{schema}/1", **plain(body)}, ensure_ascii=False))
+
+    def say(self, text: str = "") -> None:
+        """Prints one line for a person; in JSON mode nothing."""
+        if not self.as_json:
+            print(text)
+
+    def remark(self, text: str) -> None:
+        """Prints a warning or progress for a person on standard error."""
+        if not self.as_json:
+            print(text, file=sys.stderr, flush=True)
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Prints aligned columns; nothing in JSON mode."""
+        if self.as_json:
+            return
+        cells = [[safe(cell, most=60) for cell in row] for row in rows]
+        widths = [max(len(head), *(len(row[index]) for row in cells)) if cells else len(head) for index, head in enumerate(heads)]
+        for line in ([head.upper() for head in heads], *cells):
+            print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+    def time(self, instant: datetime | None) -> str:
+        """An instant in the user's zone, or a dash."""
+        return "-" if instant is None else f"{instant.astimezone(self._zone):%Y-%m-%d %H:%M:%S %Z}"
+
+    def fail(self, error: SerenoError) -> int:
+        """Prints what happened, to which thing, and what to do; answers the exit code."""
+        code = exit_code(error)
+        if self.as_json:
+            body: dict[str, Any] = {"code": error.code, "message": error.message, "subject": error.subject, "hint": error.hint}
+            if isinstance(error, SetupError):
+                body["faults"] = plain(error.faults)
+            print(json.dumps({"schema": "sereno.error/1", "error": body}, ensure_ascii=False))
+        else:
+            print(f"sereno: {error}", file=sys.stderr)
+        return code
+
+
+def exit_code(error: SerenoError) -> int:
+    """The exit code of an error, from the one table."""
+    return next(MAPPINGS[kind].exit_code for kind in type(error).__mro__ if kind in MAPPINGS)
