@@ -31,13 +31,13 @@ sim: setup ## run the seeded world: make sim SEED=7
 	@SERENO_SEED=$(SEED) $(PY) -m pytest tests/simulation -q -s -m "not nightly"
 
 docs: setup ## write the generated pages of docs/reference
-	@$(PY) scripts/docs.py write
+	@$(PY) -m scripts.docs write
 
 nightly: setup ## everything, the very long tests too
 	@$(PYTEST) --timeout 0
 
 lock: setup ## resolve the locks again from pyproject.toml (make lock UPGRADE=1 takes newer releases)
-	@$(PY) scripts/locks.py write $(if $(UPGRADE),--upgrade)
+	@$(PY) -m scripts.locks write $(if $(UPGRADE),--upgrade)
 
 clean: ## remove the environment and all caches
 	@rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -16,9 +16,9 @@ step format "$bin/ruff" format --check --quiet .
 step lint "$bin/ruff" check --quiet .
 step types "$bin/mypy"
 step imports "$bin/lint-imports" --no-cache
-step locks "$bin/python" scripts/locks.py check
-step house "$bin/python" scripts/house.py
-step docs "$bin/python" scripts/docs.py check
+step locks "$bin/python" -m scripts.locks check
+step house "$bin/python" -m scripts.house
+step docs "$bin/python" -m scripts.docs check
 
 if [ -n "$failed" ]; then
     echo "check: failed:$failed"

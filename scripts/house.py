@@ -1,4 +1,4 @@
-"""The house rules that no ready-made linter shows: sizes, names, seams, sleeps. `python scripts/house.py [ROOT]` prints each fault.
+"""The house rules that no ready-made linter shows: sizes, names, seams, sleeps. `python -m scripts.house [ROOT]` prints each fault.
 
 The limits are those of the architecture (sizes and style). An exception stands in `scripts/house.toml` with its reason; one that is no
 longer needed is a fault too, so that the list only shrinks by itself.
@@ -102,7 +102,9 @@ def seams(module: Module) -> Iterator[Fault]:
     for node in ast.walk(module.tree):
         if not isinstance(node, ast.Call):
             continue
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+        called = (
+            node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+        )
         if called in SEAM_CALLS:
             yield Fault("seam", f"{module.path}:{called}", node.lineno, SEAM_CALLS[called])
         if called == "Random" and (not node.args or module.path.startswith("src/sereno/core/")):
@@ -126,7 +128,9 @@ def sleeps(module: Module) -> Iterator[Fault]:
         called = imported.get(dotted) or tuple(dotted.rsplit(".", 1))
         nothing = bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
         if called in SLEEPS and not nothing:
-            yield Fault("sleep", module.path, node.lineno, "hand time in, or poll a condition in a place listed in scripts/house.toml")
+            yield Fault(
+                "sleep", module.path, node.lineno, "hand time in, or poll a condition in a place listed in scripts/house.toml"
+            )
 
 
 _IGNORE = re.compile(r"#\s*(?:type:\s*ignore\[[^\]]+\]|noqa:\s*[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*)(.*)$")
@@ -184,7 +188,9 @@ def check(root: Path) -> list[str]:
     faults = all_faults(root)
     found = {(fault.rule, fault.where) for fault in faults}
     stale = [f"scripts/house.toml: {rule} {where}: no longer needed" for rule, where in sorted(exceptions.keys() - found)]
-    bare = [f"scripts/house.toml: {rule} {where}: has no reason" for (rule, where), reason in exceptions.items() if len(reason) < 20]
+    bare = [
+        f"scripts/house.toml: {rule} {where}: has no reason" for (rule, where), reason in exceptions.items() if len(reason) < 20
+    ]
     return [str(fault) for fault in faults if (fault.rule, fault.where) not in exceptions] + stale + bare
 
 

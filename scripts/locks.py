@@ -1,4 +1,4 @@
-"""The locks: `python scripts/locks.py write [--upgrade]` makes them from pyproject.toml, `python scripts/locks.py check` proves them in step.
+"""The locks: `python -m scripts.locks write [--upgrade]` makes them from pyproject.toml, `python -m scripts.locks check` proves them in step.
 
 A lock is a requirement file with hashes and without index addresses, one for each extra (`core` has none). Writing needs uv and a
 package index. Checking needs neither: it compares the digest of the dependency tables that the lock was made from, and that each

@@ -26,7 +26,10 @@ PLANTS = [
     ("S307", "X = eval('1')\n"),
     ("S602", "import subprocess\n\nsubprocess.run('ls', shell=True)\n"),
     ("S608", "X = 'SELECT * FROM polls WHERE name = ' + name\n"),
-    ("C901", "def f(x: int) -> int:\n" + "".join(f"    if x == {n}:\n        return {n}\n" for n in range(11)) + "    return 99\n"),
+    (
+        "C901",
+        "def f(x: int) -> int:\n" + "".join(f"    if x == {n}:\n        return {n}\n" for n in range(11)) + "    return 99\n",
+    ),
     ("PLR0913", "def f(a: int, b: int, c: int, d: int, e: int, f: int, g: int) -> None: ...\n"),
     ("PGH003", "X = 1  # type: ignore\n"),
     ("PGH004", "import os  # noqa\n"),

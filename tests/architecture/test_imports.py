@@ -24,7 +24,12 @@ PLANTS = [
     ("core", "core/planted.py", "import pydantic\n", "sereno.core.planted must not import pydantic"),
     ("faces", "faces/planted.py", "import sereno.engine\n", "sereno.faces.planted must not import sereno.engine"),
     ("siblings", "faces/planted.py", "import sereno.faces.cli\n", "sereno.faces.planted must not import sereno.faces.cli"),
-    ("siblings", "drivers/planted.py", "import sereno.drivers.once\n", "sereno.drivers.planted must not import sereno.drivers.once"),
+    (
+        "siblings",
+        "drivers/planted.py",
+        "import sereno.drivers.once\n",
+        "sereno.drivers.planted must not import sereno.drivers.once",
+    ),
     ("siblings", "builtin/sources/planted.py", "import sereno.builtin.actions\n", "must not import sereno.builtin.actions"),
     ("concrete", "service/planted.py", "import sereno.store\n", "sereno.service.planted must not import sereno.store"),
     ("concrete", "faces/cli/planted.py", "import sereno.builtin\n", "sereno.faces.cli.planted must not import sereno.builtin"),

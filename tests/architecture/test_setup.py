@@ -79,7 +79,11 @@ def test_without_venv_root_installs_it(bare: Path) -> None:
 def test_a_finished_setup_is_not_repeated(bare: Path) -> None:
     """With the stamp of the same lock nothing runs, not even Python; after a change of the lock it does."""
     stamp = subprocess.run(
-        "cat requirements/dev.txt pyproject.toml scripts/setup.sh | cksum | tr -d ' '", shell=True, cwd=bare, capture_output=True, text=True
+        "cat requirements/dev.txt pyproject.toml scripts/setup.sh | cksum | tr -d ' '",
+        shell=True,
+        cwd=bare,
+        capture_output=True,
+        text=True,
     ).stdout
     (bare / ".venv/bin").mkdir(parents=True)
     script(bare / ".venv/bin/sereno", "exit 9")
@@ -112,7 +116,7 @@ def test_a_skip_is_a_failure_in_ci(tmp_path: Path, text: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
     codes = []
     for value in ("1", "0"):
-        environment = {**os.environ, "SERENO_NO_SKIPS": value}
+        environment = {**os.environ, "SERENO_NO_SKIPS": value, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
         codes.append(done.returncode)
     assert codes[0] == 1
