@@ -20,9 +20,9 @@ class Clocked:
     """The one timer of a fetch: the total deadline, moved nearer while a body arrives too slowly."""
 
     scope: asyncio.Timeout
+    began: float
     deadline: float
-    floor: float
-    grace: float
+    limits: GateLimits
     started: float = 0.0
     floor_at: float | None = None
     """When the floor will have been missed; None before the body."""
@@ -34,7 +34,7 @@ class Clocked:
 
     def arrived(self, total: int) -> None:
         """Moves the timer: `total` body bytes have come since `watch`."""
-        self.floor_at = self.started + self.grace + total / self.floor
+        self.floor_at = self.started + self.limits.grace + total / self.limits.floor
         self.scope.reschedule(min(self.deadline, self.floor_at))
 
     def too_slow(self) -> bool:
@@ -44,7 +44,10 @@ class Clocked:
 
 def check_headers(response: ClientResponse, limits: GateLimits) -> None:
     """Raises HeadersTooLarge. The library bounds lines and their number; this bounds the sum."""
-    if sum(len(name) + len(value) + 4 for name, value in response.raw_headers) > limits.header_bytes:
+    total = 0
+    for name, value in response.raw_headers:
+        total += len(name) + len(value) + 4
+    if total > limits.header_bytes:
         raise HeadersTooLarge
 
 

@@ -38,6 +38,8 @@ class Exchange:
     before_first_byte: Callable[[], Awaitable[None]] | None
     target: Target
     requests: int = 0
+    status: int | None = None
+    """Of the newest answer whose headers came."""
     armed: bool = False
     refused: str | None = None
     approved: set[tuple[Address, int]] = field(default_factory=set)

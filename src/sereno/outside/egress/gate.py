@@ -4,10 +4,11 @@ import asyncio
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import lru_cache
 
-from aiohttp import ClientResponse, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, hdrs
+from aiohttp import ClientResponse, hdrs
 
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.outside.credentials import Credentials
@@ -16,18 +17,16 @@ from sereno.outside.egress.allow import Allow
 from sereno.outside.egress.body import Clocked, check_headers, read_body
 from sereno.outside.egress.exchange import (
     Exchange,
-    GateRequest,
-    GateResolver,
     OpenSocket,
     enter,
     leave,
     plain_socket,
-    socket_factory,
 )
 from sereno.outside.egress.failure import BadRedirect, Failures, classify
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.resolve import Refused, Resolve, SystemResolver, check_target
 from sereno.outside.egress.url import BadUrl, Target, parse_origin, parse_url
+from sereno.outside.egress.wire import Wire
 from sereno.outside.redaction import Redaction
 from sereno.ports import Fetch
 
@@ -39,7 +38,6 @@ _OURS = frozenset(
     | {"keep-alive", "proxy-authorization", "proxy-connection", "cookie"}
 )
 _LARGE = 262_144
-_NO_TIMEOUT = ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ class Gate:
         self._redaction = redaction
         self._limits = limits or GateLimits()
         self._seams = seams or Seams()
-        self._session: ClientSession | None = None
+        self._wire: Wire | None = None
         self._system_resolver: SystemResolver | None = None
 
     async def fetch(self, request: Fetch) -> Reply:
@@ -97,9 +95,9 @@ class Gate:
 
     async def close(self) -> None:
         """Closes idle connections. A later fetch opens anew."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            await wire.close()
         if self._system_resolver is not None:
             self._system_resolver.close()
             self._system_resolver = None
@@ -107,13 +105,11 @@ class Gate:
     async def _bounded(self, request: Fetch, hop: _Hop, exchange: Exchange, start: float) -> Reply:
         """Puts the total deadline round everything, and turns failures into values."""
         deadline = start + request.total_deadline.total_seconds()
-        progress = _Progress()
         scope = asyncio.timeout_at(deadline)
-        clock = Clocked(scope, deadline, self._limits.floor, self._limits.grace)
+        clock = Clocked(scope, start, deadline, self._limits)
         try:
             async with scope:
-                reply = await self._follow(request, hop, exchange, clock, progress)
-                return replace(reply, elapsed=_since(start)) if isinstance(reply, HttpReply) else reply
+                return await self._follow(request, hop, exchange, clock)
         except Failures as error:
             if isinstance(error, TimeoutError) and scope.expired():
                 kind, message = _timed_out(exchange, clock)
@@ -124,20 +120,22 @@ class Gate:
             self._redaction.redact(message),
             sent=exchange.requests > 0,
             elapsed=_since(start),
-            status=progress.status,
+            status=exchange.status,
             hops=exchange.requests,
         )
 
-    async def _follow(self, request: Fetch, hop: _Hop, exchange: Exchange, clock: Clocked, progress: "_Progress") -> HttpReply:
+    async def _follow(self, request: Fetch, hop: _Hop, exchange: Exchange, clock: Clocked) -> HttpReply:
         """Asks, and asks on while a redirect is allowed."""
         while True:
             response = await self._ask(request, hop, exchange)
             try:
-                progress.status = response.status
+                exchange.status = response.status
                 check_headers(response, self._limits)
                 if request.before_hop is None or response.status not in hops.STATUSES:
                     body = await read_body(response, request.max_bytes, clock)
-                    return await self._reply(response, body, hop, exchange)
+                    if self._redaction.byte_forms:
+                        body = await self._scrub(body)
+                    return self._reply(response, body, exchange, clock)
             except BaseException:
                 response.close()
                 raise
@@ -146,15 +144,14 @@ class Gate:
 
     async def _ask(self, request: Fetch, hop: _Hop, exchange: Exchange) -> ClientResponse:
         """Writes one request and waits for the headers of its answer."""
-        headers = dict(hop.headers)
-        headers.setdefault(hdrs.USER_AGENT, self._limits.user_agent)
+        headers = hop.headers
         if request.credential is not None and self._credential_goes(request.credential, hop.target, exchange):
             auth = self._credentials.header(request.credential, hop.target.origin)
-            headers = {name: value for name, value in headers.items() if name.lower() != auth.name.lower()}
-            headers[auth.name] = auth.value.reveal()
+            kept = {name: value for name, value in headers.items() if name.lower() != auth.name.lower()}
+            headers = {**kept, auth.name: auth.value.reveal()}
         exchange.arm(hop.target)
-        session = self._session or self._open_session()
-        return await session.request(hop.method, hop.target.url, headers=headers, data=hop.body, allow_redirects=False)
+        wire = self._wire or self._open_wire()
+        return await wire.ask(hop.target, hop.method, headers, hop.body)
 
     def _credential_goes(self, name: str, target: Target, exchange: Exchange) -> bool:
         """The first hop must carry its credential or fail; a later hop carries it only where it belongs."""
@@ -192,13 +189,14 @@ class Gate:
             raise BadRedirect("the redirect was not followed: no request is left for it")
         return _Hop(target, method, headers, body)
 
-    async def _reply(self, response: ClientResponse, body: bytes, hop: _Hop, exchange: Exchange) -> HttpReply:
-        headers = [(name, _clean(value)) for name, value in response.headers.items()]
+    def _reply(self, response: ClientResponse, body: bytes, exchange: Exchange, clock: Clocked) -> HttpReply:
+        headers = [(name, value if value.isascii() else _clean(value)) for name, value in response.headers.items()]
+        shown = exchange.target.shown
         if self._redaction.byte_forms:
-            body = await self._scrub(body)
-            headers = [(self._redaction.redact(name), self._redaction.redact(value)) for name, value in headers]
-        shown = self._redaction.redact(hop.target.shown)
-        return HttpReply(response.status, headers, body, shown, timedelta(0), exchange.requests)
+            redact = self._redaction.redact
+            headers = [(redact(name), redact(value)) for name, value in headers]
+            shown = redact(shown)
+        return HttpReply(response.status, headers, body, shown, _since(clock.began), exchange.requests)
 
     async def _scrub(self, body: bytes) -> bytes:
         """Takes echoed secrets out of a body; a large one gives the loop its turn between spellings."""
@@ -210,59 +208,39 @@ class Gate:
             await asyncio.sleep(0)
         return body
 
-    def _open_session(self) -> ClientSession:
-        """Makes the client: no cookies, no environment, no own redirects, decoding or retries."""
+    def _open_wire(self) -> Wire:
         resolve = self._seams.resolve
         if resolve is None:
             self._system_resolver = resolve = SystemResolver()
-        connector = TCPConnector(
-            resolver=GateResolver(resolve),
-            use_dns_cache=False,
-            socket_factory=socket_factory(self._seams.open_socket),
-            limit=self._limits.connections,
-            keepalive_timeout=self._limits.keep_alive,
-            ssl=self._seams.tls or True,
-        )
-        session = ClientSession(
-            connector=connector,
-            request_class=GateRequest,
-            cookie_jar=DummyCookieJar(),
-            trust_env=False,
-            auto_decompress=False,
-            timeout=_NO_TIMEOUT,
-            max_line_size=self._limits.header_line,
-            max_field_size=self._limits.header_line,
-            max_headers=self._limits.header_count,
-        )
-        session._retry_connection = False  # has no public switch; `Exchange.leave` stops a second send where this is lost
-        self._session = session
-        return session
+        self._wire = Wire(limits=self._limits, resolve=resolve, open_socket=self._seams.open_socket, tls=self._seams.tls)
+        return self._wire
 
 
-@dataclass(slots=True)
-class _Progress:
-    """The status of the newest answer whose headers came."""
-
-    status: int | None = None
+@lru_cache(maxsize=256)
+def _why_not_header(name: str) -> str | None:
+    lowered = name.lower()
+    if not _NAME.fullmatch(name):
+        return f"the header name {lowered[:40]!r} holds characters that a header cannot carry"
+    return f"the header {lowered} is set by the egress gate alone" if lowered in _OURS else None
 
 
 def _check_header(name: str, value: str) -> None:
-    lowered = name.lower()
-    if not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
-        raise BadUrl(f"the header {lowered[:40]!r} holds characters that a header cannot carry")
-    if lowered in _OURS:
-        raise BadUrl(f"the header {lowered} is set by the egress gate alone")
+    why = _why_not_header(name)
+    if why is None and _BAD_VALUE.search(value):
+        why = f"the value of the header {name} holds characters that a header cannot carry"
+    if why is not None:
+        raise BadUrl(why)
 
 
 def _clean(value: str) -> str:
     """Replaces bytes that are not UTF-8, which the library hands over as lone surrogates."""
-    return value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _timed_out(exchange: Exchange, clock: Clocked) -> tuple[NoReplyKind, str]:
     place = exchange.target.origin
     if clock.too_slow():
-        return NoReplyKind.TOO_SLOW, f"the body from {place} came slower than {clock.floor:g} bytes a second"
+        return NoReplyKind.TOO_SLOW, f"the body from {place} came slower than {clock.limits.floor:g} bytes a second"
     return NoReplyKind.TIMEOUT, f"no complete answer from {place} before the total deadline"
 
 
