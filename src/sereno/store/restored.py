@@ -1,0 +1,74 @@
+"""What is written into restored content before anybody sees it: leases void, fences past all old ones, spent counters kept."""
+
+import sqlite3
+from pathlib import Path
+
+_HELD = """
+SELECT (SELECT count(*) FROM poll WHERE lease_until > :now) + (SELECT count(*) FROM operation WHERE lease_until > :now)
+     + (SELECT count(*) FROM delivery WHERE lease_until > :now)
+"""
+
+_LEASED = """
+SELECT (SELECT count(*) FROM poll WHERE lease_until IS NOT NULL) + (SELECT count(*) FROM operation WHERE lease_until IS NOT NULL)
+     + (SELECT count(*) FROM delivery WHERE lease_until IS NOT NULL)
+"""
+
+# Revisions rise too, since open processes keep definitions by revision.
+# A worker that claimed just before the restore holds at most the old run + 1; later claims begin at old + 3.
+_VOID = (
+    "UPDATE poll SET run = run + 2, revision = revision + 1, due = iif(lease_until IS NULL OR state <> 'active', due, :now),"
+    " lease_until = NULL",
+    "UPDATE operation SET run = run + 2, due = iif(lease_until IS NULL OR due IS NULL, due, :now), lease_until = NULL",
+    "UPDATE delivery SET run = run + 2, due = iif(lease_until IS NULL OR due IS NULL, due, :now), lease_until = NULL",
+    "UPDATE run SET status = 'abandoned', finished_at = :now, error = 'the database was restored from a backup'"
+    " WHERE status = 'running'",
+    "UPDATE pool SET wake = :now",
+)
+
+_CARRY = (
+    "UPDATE poll SET run = max(poll.run, o.run), revision = max(poll.revision, o.revision)"
+    " FROM old.poll o WHERE o.workspace = poll.workspace AND o.id = poll.id",
+    "UPDATE delivery SET run = max(delivery.run, o.run) FROM old.delivery o"
+    " WHERE o.workspace = delivery.workspace AND o.id = delivery.id",
+    "UPDATE operation SET run = max(operation.run, o.run),"
+    " status_requests_used = min(operation.max_status_requests, max(operation.status_requests_used, o.status_requests_used)),"
+    " transport_failures_used = max(operation.transport_failures_used, o.transport_failures_used),"
+    " throttles_used = max(operation.throttles_used, o.throttles_used)"
+    " FROM old.operation o WHERE o.workspace = operation.workspace AND o.id = operation.id",
+    "UPDATE pool SET tat = max(pool.tat, o.tat) FROM old.pool o WHERE o.workspace = pool.workspace AND o.name = pool.name",
+)
+
+_MARK = """
+INSERT INTO journal (workspace, subject, run, kind, at, facts)
+SELECT workspace, id, run, 'decision', :now, json_object(
+    'backup', :name, 'by', 'restore', 'by_kind', 'system', 'counters_carried_over', json(iif(:carried, 'true', 'false')),
+    'decision', 'restored', 'status_requests_used', status_requests_used
+)
+FROM operation WHERE state IN ('waiting', 'escalated') ORDER BY workspace, id
+"""
+
+
+def held(connection: sqlite3.Connection, now: int) -> int:
+    """Counts the leases that have not run out at `now` (microseconds)."""
+    return int(connection.execute(_HELD, {"now": now}).fetchone()[0])
+
+
+def settle(connection: sqlite3.Connection, replaced: Path | None, now: int, name: str) -> tuple[int, int]:
+    """Makes restored content safe in one transaction; returns how many leases were voided and how many operations marked.
+
+    `replaced` is the kept copy of the database that was there before: the fences, spent counters and pool levels it had are never undercut.
+    `name` is the backup's file name, for the journal.
+    """
+    if replaced is not None:
+        connection.execute("ATTACH ? AS old", (str(replaced),))
+    connection.execute("BEGIN IMMEDIATE")
+    leased = int(connection.execute(_LEASED).fetchone()[0])
+    for statement in _CARRY if replaced is not None else ():
+        connection.execute(statement)
+    for statement in _VOID:
+        connection.execute(statement, {"now": now})
+    marked = connection.execute(_MARK, {"now": now, "name": name, "carried": replaced is not None}).rowcount
+    connection.execute("COMMIT")
+    if replaced is not None:
+        connection.execute("DETACH old")
+    return leased, marked
