@@ -204,12 +204,10 @@ _HEADERS_SAY: Mapping[int, ObservationKind] = {
 
 
 def _without_reply(contract: Contract, reply: NoReply) -> Observation:
-    """Classifies a missing answer. DNS, connect and TLS failures spend the transport budget (W18) but no request (W33)."""
+    """Classifies a missing answer. Where nothing left (DNS, connect, TLS), `requests` is 0 and the reservation is given back (W33)."""
     requests = max(1, reply.hops) if reply.sent else 0
-    kind = _SET_UP.get(reply.kind, ObservationKind.TRANSPORT)
-    if reply.kind is NoReplyKind.CANCELLED and not reply.sent:
-        kind = ObservationKind.NOT_SENT
-    elif reply.kind is NoReplyKind.REDIRECT and not contract.redirects:
+    kind = _SET_UP.get(reply.kind, ObservationKind.TRANSPORT if reply.sent else ObservationKind.NOT_SENT)
+    if reply.kind is NoReplyKind.REDIRECT and not contract.redirects:
         kind = ObservationKind.INTEGRATION_FAILURE
     elif reply.status is not None:
         kind = _HEADERS_SAY.get(reply.status, kind)
@@ -272,14 +270,16 @@ def _by_body(case: _Case) -> _Verdict:
 def _body_problem(case: _Case) -> str | None:
     """Why the body cannot be read (W37). Where the HTTP status is the state, a body that is not JSON may be the result itself."""
     body, status = case.body, case.reply.status
+    if status == 206:
+        return "it is only a part of the answer"
     if case.contract.state.kind == "path":
-        return f"HTTP {status} is only a part of the answer" if status == 206 else body.problem
+        return body.problem
     if status >= 300 or case.contract.method == "HEAD":
         return None
     if body.empty:
         return body.problem if status == 200 else None
     broken = body.problem is not None and "json" in case.reply.content_type
-    return body.problem if broken or body.html or status == 206 else None
+    return body.problem if broken or body.html else None
 
 
 def _identity(case: _Case) -> _Verdict | None:
