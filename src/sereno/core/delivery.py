@@ -59,8 +59,8 @@ class Outcome:
 class DeliveryDecision:
     """The one thing to write down about an attempt.
 
-    `due` is set for `queued` and `sending`. `sending` with a due = it may have happened and is tried again then; the row keeps that
-    state, so that the next attempt is `interrupted` and no later refusal can hide that something may have arrived (I19).
+    `due` is set for `queued` and `sending`. `sending` with a due = it may have happened and is tried again then; the row keeps
+    that state, so that the next attempt is `interrupted` and no later refusal can hide that something may have arrived (I19).
     """
 
     state: DeliveryState
@@ -80,7 +80,8 @@ def before_send(delivery: Delivery, now: datetime) -> DeliveryDecision | None:
     past `keep_trying` (→ ambiguous after an unknown outcome, else dead), no attempts left (→ the same). None = go on and send."""
     policy = delivery.effect.action.policy
     if delivery.interrupted and policy is Policy.AT_MOST_ONCE:
-        return _close(delivery, Outcome(OutcomeKind.UNKNOWN, "interrupted"), "an interrupted attempt may have happened; not repeated")
+        cut_off = Outcome(OutcomeKind.UNKNOWN, "interrupted")
+        return _close(delivery, cut_off, "an interrupted attempt may have happened; at most once means it is not repeated")
     if delivery.attempts > delivery.max_attempts:
         return _close(delivery, Outcome(OutcomeKind.RETRY, "not sent"), f"no attempts left of {delivery.max_attempts}")
     if policy is Policy.KEYED and delivery.attempts > 1 and now > _keys_end(delivery):
@@ -91,8 +92,9 @@ def before_send(delivery: Delivery, now: datetime) -> DeliveryDecision | None:
 def decide_delivery(delivery: Delivery, outcome: Outcome, received_at: datetime, rng: Random) -> DeliveryDecision:
     """Turns an outcome into done, again later, dead or ambiguous, by the action's policy.
 
-    Backoff 10 s · 2^n to 1 h (n = attempts before), 50–100 % jitter, never before the receiver's own instant. An unknown outcome is
-    repeated for keyed receivers while they keep the key, once where *at least once* was chosen, never where *at most once* was.
+    Backoff 10 s · 2^n to 1 h (n = attempts before), 50–100 % jitter, never before the receiver's own instant. An unknown
+    outcome is repeated for keyed receivers while they keep the key, once where *at least once* was chosen, never where
+    *at most once* was.
     """
     match outcome.kind:
         case OutcomeKind.DONE:
@@ -135,7 +137,7 @@ def _close(delivery: Delivery, outcome: Outcome, reason: str) -> DeliveryDecisio
 
 
 def _retry_at(delivery: Delivery, outcome: Outcome, received_at: datetime, rng: Random) -> datetime:
-    raw = min(LONGEST_RETRY, FIRST_RETRY * 2 ** min(delivery.attempts - 1, 20))
+    raw = min(LONGEST_RETRY, FIRST_RETRY * (1 << min(max(delivery.attempts - 1, 0), 20)))
     later = received_at + raw * (0.5 + rng.random() / 2)
     if outcome.not_before is None:
         return later

@@ -3,8 +3,9 @@
 What the world does (a failed read, a missing reply, a refusal) is not an exception: the core decides on such values.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 
 class SerenoError(Exception):
@@ -130,3 +131,21 @@ MAPPINGS: dict[type[SerenoError], Mapping] = {
     LeaseLost: Mapping(1, 500, -32603),
     InvariantBroken: Mapping(1, 500, -32603),
 }
+
+
+def mapping_of(error: SerenoError) -> Mapping:
+    """Finds the row of an error: its own class, else the nearest class above it."""
+    return next(MAPPINGS[kind] for kind in type(error).__mro__ if kind in MAPPINGS)
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """Finds the known name that a mistyped word most likely meant, whatever its case; None when nothing is close."""
+    by_lower = {candidate.lower(): candidate for candidate in sorted(candidates)}
+    found = get_close_matches(word[:100].lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def did_you_mean(word: str, candidates: Iterable[str]) -> str | None:
+    """Words the hint `did you mean X?`, or None when nothing is close."""
+    found = nearest(word, candidates)
+    return f"did you mean {found}?" if found else None
