@@ -84,6 +84,8 @@ if [ "$want" = core ] && [ -f requirements/dev.txt ]; then
     lock=requirements/core.txt
 fi
 uv=$(command -v uv || true)
+# Trust what this machine trusts, as pip and curl do (a company certificate, for one).
+export UV_NATIVE_TLS="${UV_NATIVE_TLS:-1}" UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-1}"
 make_venv
 say "installing what $lock names (once; about a minute)"
 install_lock "$lock"
