@@ -27,14 +27,14 @@ PLANTS = [
     (
         "siblings",
         "drivers/planted.py",
-        "import sereno.drivers.once\n",
-        "sereno.drivers.planted must not import sereno.drivers.once",
+        "import sereno.drivers.loop\n",
+        "sereno.drivers.planted must not import sereno.drivers.loop",
     ),
     ("siblings", "builtin/sources/planted.py", "import sereno.builtin.actions\n", "must not import sereno.builtin.actions"),
     ("concrete", "service/planted.py", "import sereno.store\n", "sereno.service.planted must not import sereno.store"),
     ("concrete", "faces/cli/planted.py", "import sereno.builtin\n", "sereno.faces.cli.planted must not import sereno.builtin"),
     ("concrete", "drivers/planted.py", "import sereno.outside\n", "sereno.drivers.planted must not import sereno.outside"),
-    ("cycles", "core/planted/__init__.py", "import sereno.core.planted_too\n", "sereno.core"),
+    ("cycles", "core/planted/__init__.py", "import sereno.core.planted_too\n", "No cycles are allowed in sereno.core."),
 ]
 OTHER_HALF = ("core/planted_too.py", "import sereno.core.planted\n")
 

@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[2]
 def fences(language: str) -> list[tuple[str, str]]:
     """Every fenced block of a language in the documents, with its page."""
     pattern = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
-    return [(page.relative_to(ROOT).as_posix(), block) for page in docs.pages(ROOT) for block in pattern.findall(page.read_text())]
+    return [
+        (page.relative_to(ROOT).as_posix(), block) for page in docs.pages(ROOT) for block in pattern.findall(page.read_text())
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(reference.PAGES))
@@ -88,7 +90,8 @@ def test_exactly_once_is_never_promised() -> None:
 @pytest.mark.parametrize(("page", "block"), fences("toml"))
 def test_every_toml_example_is_accepted(page: str, block: str) -> None:
     """A configuration shown in the documents has no fault; a lone line of a poll is tried inside one."""
-    whole = block if "[" in block.splitlines()[0] else f'[[poll]]\nname = "x"\nsource = {{ type = "http", url = "https://e.org" }}\nevery = "1h"\n{block}'
+    poll = '[[poll]]\nname = "x"\nsource = { type = "http", url = "https://e.org" }\nevery = "1h"\n'
+    whole = block if block.startswith("[") else poll + block
     tomllib.loads(whole)
     parse_settings(whole, ROOT / "sereno.toml")
 
