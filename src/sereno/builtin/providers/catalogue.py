@@ -25,7 +25,7 @@ ALLOWED_NODES = frozenset(
     "and_expression comparator field filter_projection identity index index_expression literal not_expression or_expression pipe"
     " projection subexpression".split()
 )
-"""Paths only pick: no functions, slices, flattening or new objects, so that a search cannot fail and stays cheap."""
+"""Paths only pick: no functions, ordering, slices, flattening or new objects, so that a search cannot fail and stays cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,9 @@ def _kinds(node: Mapping[str, object]) -> set[str]:
     found, waiting = set(), [node]
     while waiting:
         here = waiting.pop()
-        found.add(str(here["type"]))
+        # Ordering (`<`) raises for a text beside a number, so only == and != are paths.
+        ordering = here["type"] == "comparator" and here["value"] not in ("eq", "ne")
+        found.add("ordering" if ordering else str(here["type"]))
         children = here.get("children")
         waiting += [child for child in children if isinstance(child, dict)] if isinstance(children, list) else []
     return found
