@@ -250,9 +250,9 @@ def _hint_json(hint: ReadHint) -> dict[str, Json]:
     return {"source": str(hint.source), "raw": hint.raw, "until": micros(hint.until), "rejected": hint.rejected}
 
 
-def observation_json(observation: Observation) -> dict[str, Json]:
+def observation_json(observation: Observation) -> dict[str, object]:
     """Writes the facts of a reply for the journal (W26, W43); empty fields are left out."""
-    facts: dict[str, Json] = {
+    facts: dict[str, object] = {
         "kind": str(observation.kind),
         "state": observation.state,
         "http_status": observation.http_status,

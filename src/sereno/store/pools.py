@@ -1,8 +1,8 @@
 """Pools: shared limits as token buckets (GCRA), and `wake`, the instant before which a claim finds nothing in a pool (W29, I7).
 
 `tat`, the theoretical arrival time, is the one number of a bucket: with `step = 1/rate`, a send at `t` is allowed while
-`max(tat, t) - t <= (burst - 1) · step`, and moves `tat` on by one step. So `sends(Δ) ≤ burst + rate·Δ` over every window, in every
-process that shares the row.
+`max(tat, t) - t <= (burst - 1) · step`, and moves `tat` on by one step. So `sends(Δ) ≤ burst + rate·Δ` over every window,
+in every process that shares the row.
 """
 
 import sqlite3
@@ -66,7 +66,7 @@ def wake_pool(connection: sqlite3.Connection, workspace: str, name: str, at: int
 
 
 def wake_pools(connection: sqlite3.Connection, wakes: Iterable[tuple[str, str, int]], now: int) -> None:
-    """Wakes many pools by (workspace, name, at) with one statement. In a pool with `in_flight` a place became free: it wakes now."""
+    """Wakes many pools by (workspace, name, at) with one statement; one with `in_flight` wakes now: a place became free."""
     earliest: dict[tuple[str, str], int] = {}
     for workspace, name, at in wakes:
         key = (workspace, name)

@@ -11,7 +11,16 @@ from sereno.core.observation import DelaySource
 from sereno.core.operation import Operation, OperationState
 from sereno.core.poll import Poll, PollSpec, PollState
 from sereno.core.values import from_micros
-from sereno.store.codec import instant, loads_foreign, load_actions, load_effect, load_grants, load_options, load_parameters, load_spec
+from sereno.store.codec import (
+    instant,
+    load_actions,
+    load_effect,
+    load_grants,
+    load_options,
+    load_parameters,
+    load_spec,
+    loads_foreign,
+)
 
 Row = Mapping[str, Any]
 """`sqlite3.Row` behaves like one where we use it: `row["name"]`."""

@@ -1,6 +1,7 @@
 -- Instants are integer microseconds UTC; booleans 0/1; JSON columns hold canonical JSON text.
 -- A row is claimable when state is its table's live state and due <= now. A claim moves due to the end of the lease, so that a
--- dead worker's work falls due again by itself. lease_until is null when nobody holds the row.
+-- dead worker's work falls due again by itself. lease_until is null when nobody holds the row. While a row is held, scheduled_for
+-- keeps the instant it was due at; attempt counts the claims since the last commit (of a delivery: since it was made).
 
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
@@ -93,7 +94,6 @@ CREATE TABLE run (
     error TEXT,
     PRIMARY KEY (workspace, subject, number)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX run_finished ON run (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX run_started ON run (workspace, started_at, subject, number);
 
 CREATE TABLE contract (
@@ -118,6 +118,7 @@ CREATE TABLE operation (
     actions TEXT NOT NULL,
     state TEXT NOT NULL,
     due INTEGER,
+    scheduled_for INTEGER,
     lease_until INTEGER,
     run INTEGER NOT NULL DEFAULT 0,
     attempt INTEGER NOT NULL DEFAULT 0,
@@ -152,10 +153,21 @@ CREATE TABLE operation (
     created_at INTEGER NOT NULL,
     started_at INTEGER,
     updated_at INTEGER NOT NULL,
+    -- From when it may be claimed to be closed without a request, past its pool's limits: a deadline, a spent budget, silence.
+    close_at INTEGER GENERATED ALWAYS AS (
+        CASE
+            WHEN due IS NULL THEN NULL
+            WHEN state = 'escalated' THEN due
+            WHEN state <> 'waiting' THEN NULL
+            WHEN status_requests_used >= max_status_requests THEN due
+            ELSE max(min(deadline_at, coalesce(business_deadline_at, deadline_at)), coalesce(lease_until, 0))
+        END
+    ) VIRTUAL,
     PRIMARY KEY (workspace, id)
 ) STRICT;
 CREATE UNIQUE INDEX operation_open ON operation (workspace, contract, account, job_id) WHERE state IN ('waiting', 'escalated');
-CREATE INDEX operation_claim ON operation (workspace, pool, priority, due, id) WHERE state IN ('waiting', 'escalated') AND due IS NOT NULL;
+CREATE INDEX operation_claim ON operation (workspace, pool, priority, due, id) WHERE state = 'waiting' AND due IS NOT NULL;
+CREATE INDEX operation_close ON operation (close_at, workspace, id) WHERE close_at IS NOT NULL;
 CREATE INDEX operation_leased ON operation (workspace, pool, lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX operation_listed ON operation (workspace, state, id);
 
@@ -174,6 +186,7 @@ CREATE TABLE delivery (
     body TEXT NOT NULL,
     state TEXT NOT NULL,
     due INTEGER,
+    scheduled_for INTEGER,
     lease_until INTEGER,
     run INTEGER NOT NULL DEFAULT 0,
     attempt INTEGER NOT NULL DEFAULT 0,

@@ -1,0 +1,171 @@
+-- Statements of the claim. Each answers at most one row of JSON text: a step into SQLite costs a turn of Python's lock.
+
+-- name: ready_pools
+SELECT json_group_array(json_array(workspace, name, rate, burst, tat, in_flight))
+FROM (SELECT workspace, name, rate, burst, tat, in_flight FROM pool WHERE wake <= :now ORDER BY wake, workspace, name LIMIT :limit);
+
+-- name: one_pool
+SELECT json_group_array(json_array(workspace, name, rate, burst, tat, in_flight))
+FROM pool WHERE workspace = :workspace AND name = :name;
+
+-- name: held
+-- How many rows of each pool are under a live lease, and when the first of these leases ends.
+SELECT json_group_array(json_array(
+    (SELECT count(*) FROM poll WHERE workspace = p.workspace AND pool = p.name AND lease_until > :now)
+    + (SELECT count(*) FROM operation WHERE workspace = p.workspace AND pool = p.name AND lease_until > :now)
+    + (SELECT count(*) FROM delivery WHERE workspace = p.workspace AND pool = p.name AND lease_until > :now),
+    (SELECT lease_until FROM poll WHERE workspace = p.workspace AND pool = p.name AND lease_until > :now ORDER BY lease_until LIMIT 1),
+    (SELECT lease_until FROM operation WHERE workspace = p.workspace AND pool = p.name AND lease_until > :now ORDER BY lease_until LIMIT 1),
+    (SELECT lease_until FROM delivery WHERE workspace = p.workspace AND pool = p.name AND lease_until > :now ORDER BY lease_until LIMIT 1)
+))
+FROM (SELECT key, value ->> 0 AS workspace, value ->> 1 AS name FROM json_each(:pools) ORDER BY key) AS p;
+
+-- name: due_rows
+-- For each pool: the first due rows of each kind (poll, operation, delivery) and priority (0, 1, 2), then the next instants after now.
+SELECT json_group_array(json_array(    json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM poll
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state = 'active' AND due <= :horizon
+        ORDER BY due, id LIMIT :each))),
+    json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM poll
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state = 'active' AND due <= :horizon
+        ORDER BY due, id LIMIT :each))),
+    json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM poll
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state = 'active' AND due <= :horizon
+        ORDER BY due, id LIMIT :each))),
+    json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM operation
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state = 'waiting' AND due <= :horizon
+        ORDER BY due, id LIMIT :each))),
+    json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM operation
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state = 'waiting' AND due <= :horizon
+        ORDER BY due, id LIMIT :each))),
+    json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM operation
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state = 'waiting' AND due <= :horizon
+        ORDER BY due, id LIMIT :each))),
+    json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM delivery
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state IN ('queued', 'sending') AND due <= :now AND (:since IS NULL OR due <= :horizon OR created_at >= :since)
+        ORDER BY due, id LIMIT :each))),
+    json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM delivery
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state IN ('queued', 'sending') AND due <= :now AND (:since IS NULL OR due <= :horizon OR created_at >= :since)
+        ORDER BY due, id LIMIT :each))),
+    json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM delivery
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state IN ('queued', 'sending') AND due <= :now AND (:since IS NULL OR due <= :horizon OR created_at >= :since)
+        ORDER BY due, id LIMIT :each))),
+    (SELECT due FROM poll
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state = 'active' AND due > :now
+        ORDER BY due LIMIT 1),
+    (SELECT due FROM poll
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state = 'active' AND due > :now
+        ORDER BY due LIMIT 1),
+    (SELECT due FROM poll
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state = 'active' AND due > :now
+        ORDER BY due LIMIT 1),
+    (SELECT due FROM operation
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state = 'waiting' AND due > :now
+        ORDER BY due LIMIT 1),
+    (SELECT due FROM operation
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state = 'waiting' AND due > :now
+        ORDER BY due LIMIT 1),
+    (SELECT due FROM operation
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state = 'waiting' AND due > :now
+        ORDER BY due LIMIT 1),
+    (SELECT due FROM delivery
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state IN ('queued', 'sending') AND due > :now
+        ORDER BY due LIMIT 1),
+    (SELECT due FROM delivery
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state IN ('queued', 'sending') AND due > :now
+        ORDER BY due LIMIT 1),
+    (SELECT due FROM delivery
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state IN ('queued', 'sending') AND due > :now
+        ORDER BY due LIMIT 1)
+))
+FROM (SELECT key, value ->> 0 AS workspace, value ->> 1 AS name FROM json_each(:pools) ORDER BY key) AS p;
+
+-- name: closing
+-- Operations to close without a request, whatever their pool allows.
+SELECT json_group_array(json_array(workspace, id, pool))
+FROM (SELECT workspace, id, pool FROM operation WHERE close_at <= :horizon ORDER BY close_at, workspace, id LIMIT :limit);
+
+-- name: one_poll
+SELECT json_array(workspace, id, pool, due)
+FROM poll WHERE workspace IN (SELECT DISTINCT workspace FROM pool) AND id = :id AND state = 'active' AND due IS NOT NULL;
+
+-- name: one_operation
+SELECT json_array(workspace, id, pool, due)
+FROM operation WHERE workspace IN (SELECT DISTINCT workspace FROM pool) AND id = :id AND state IN ('waiting', 'escalated') AND due IS NOT NULL;
+
+-- name: one_delivery
+SELECT json_array(workspace, id, pool, due)
+FROM delivery WHERE workspace IN (SELECT DISTINCT workspace FROM pool) AND id = :id AND state IN ('queued', 'sending') AND due IS NOT NULL;
+
+-- name: load_poll
+SELECT json_group_array(json_array(
+    t.workspace, t.id, t.state, t.revision, t.condition_version, t.pool, t.created_at, t.cursor, t.baselined, t.failures,
+    t.auth_failures, t.runs, t.matches, t.last_run_at, t.last_error, t.due, t.scheduled_for, t.attempt, t.lease_until, t.run
+))
+FROM json_each(:rows) AS j CROSS JOIN poll AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
+
+-- name: load_operation
+SELECT json_group_array(json_array(
+    t.workspace, t.id, t.contract, t.contract_digest, t.account, t.job_id, t.url, t.parameters, t.fingerprint, t.user,
+    t.assistant_task_id, t.actions, t.state, t.due, t.scheduled_for, t.lease_until, t.run, t.attempt, t.pool, t.revision,
+    t.deadline_at, t.business_deadline_at, t.max_status_requests, t.max_transport_failures, t.max_throttles,
+    t.status_requests_used, t.transport_failures_used, t.throttles_used, t.answered, t.not_found, t.min_gap_us,
+    t.next_poll_at, t.delay_source, t.last_state, t.last_http_status, t.last_checked_at, t.result_ref, t.category,
+    t.error_code, t.error_text, t.expires_at, t.regressions, t.grants, t.escalations, t.created_at
+))
+FROM json_each(:rows) AS j CROSS JOIN operation AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
+
+-- name: load_delivery
+SELECT json_group_array(json_array(
+    t.workspace, t.id, t.effect, t.state, t.due, t.scheduled_for, t.lease_until, t.run, t.attempt, t.max_attempts, t.pool,
+    t.revision, t.created_at
+))
+FROM json_each(:rows) AS j CROSS JOIN delivery AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
+
+-- name: load_specs
+SELECT json_group_array(json_array(t.id, t.spec))
+FROM json_each(:rows) AS j CROSS JOIN poll AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
+
+-- name: load_objects
+SELECT json_group_array(json_array(j.key,
+    o.external_id, o.content_hash, o.version, o.first_seen_at, o.last_seen_at, o.kept, o.present, o.matching, o.episodes
+))
+FROM json_each(:rows) AS j CROSS JOIN poll_object AS o ON o.workspace = j.value ->> 0 AND o.poll = j.value ->> 1;
+
+-- name: load_escalations
+SELECT json_group_array(json_array(
+    e.workspace, e.id, e.operation, e.category, e.statement, e.options, e.digest, e.state, e.answer, e.created_at,
+    e.answer_by
+))
+FROM json_each(:rows) AS j CROSS JOIN escalation AS e ON e.workspace = j.value ->> 0 AND e.operation = j.value ->> 1 AND e.state = 'open';
+
+-- name: take_poll
+UPDATE poll SET run = n.run, due = n.due, lease_until = n.lease_until, scheduled_for = n.scheduled_for, attempt = n.attempt
+FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS run, value ->> 3 AS due, value ->> 4 AS lease_until, value ->> 5 AS scheduled_for, value ->> 6 AS attempt FROM json_each(:rows)) AS n
+WHERE poll.workspace = n.workspace AND poll.id = n.id;
+
+-- name: take_operation
+UPDATE operation SET run = n.run, due = n.due, lease_until = n.lease_until, scheduled_for = n.scheduled_for, attempt = n.attempt,
+    status_requests_used = n.used, started_at = coalesce(operation.started_at, n.started_at)
+FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS run, value ->> 3 AS due, value ->> 4 AS lease_until, value ->> 5 AS scheduled_for, value ->> 6 AS attempt, value ->> 7 AS used, value ->> 8 AS started_at FROM json_each(:rows)) AS n
+WHERE operation.workspace = n.workspace AND operation.id = n.id;
+
+-- name: take_delivery
+UPDATE delivery SET run = n.run, due = n.due, lease_until = n.lease_until, scheduled_for = n.scheduled_for, attempt = n.attempt, state = 'sending'
+FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS run, value ->> 3 AS due, value ->> 4 AS lease_until, value ->> 5 AS scheduled_for, value ->> 6 AS attempt FROM json_each(:rows)) AS n
+WHERE delivery.workspace = n.workspace AND delivery.id = n.id;
+
+-- name: abandon_runs
+UPDATE run SET status = 'abandoned', finished_at = :now, error = 'the lease ran out before the run was committed'
+FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS subject, value ->> 2 AS number FROM json_each(:rows)) AS n
+WHERE run.workspace = n.workspace AND run.subject = n.subject AND run.number = n.number AND run.status = 'running';
+
+-- name: start_runs
+INSERT INTO run (workspace, subject, number, kind, scheduled_for, attempt, claimed_by, started_at, claim_expires_at, cursor_before)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, :worker, :now, value ->> 6, value ->> 7
+FROM json_each(:rows);
+
+-- name: set_pools
+UPDATE pool SET tat = n.tat, wake = CASE n.keep WHEN 1 THEN min(coalesce(pool.wake, n.wake), n.wake) ELSE n.wake END
+FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS name, value ->> 2 AS tat, value ->> 3 AS wake, value ->> 4 AS keep
+      FROM json_each(:rows)) AS n
+WHERE pool.workspace = n.workspace AND pool.name = n.name;

@@ -1,0 +1,131 @@
+-- Statements of the commits. A fence holds while the row carries the run number of the claim and a lease.
+
+-- name: poll_fences
+SELECT json_group_array(json_array(j.key, t.run, t.lease_until IS NOT NULL, t.revision, t.condition_version, t.state, t.pool))
+FROM json_each(:rows) AS j CROSS JOIN poll AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
+
+-- name: polls
+UPDATE poll SET state = n.state, due = n.due, scheduled_for = n.due, lease_until = NULL, attempt = 0,
+    cursor = CASE n.takes WHEN 1 THEN n.cursor ELSE poll.cursor END,
+    baselined = CASE n.takes WHEN 1 THEN n.baselined ELSE poll.baselined END,
+    failures = n.failures, auth_failures = n.auth_failures, runs = poll.runs + 1, matches = poll.matches + n.matched,
+    last_run_at = :now, last_error = n.error, updated_at = CASE WHEN poll.state = n.state THEN poll.updated_at ELSE :now END
+FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS state, value ->> 3 AS due, value ->> 4 AS takes,
+             value ->> 5 AS cursor, value ->> 6 AS baselined, value ->> 7 AS failures, value ->> 8 AS auth_failures,
+             value ->> 9 AS matched, value ->> 10 AS error
+      FROM json_each(:rows)) AS n
+WHERE poll.workspace = n.workspace AND poll.id = n.id;
+
+-- name: poll_runs
+UPDATE run SET finished_at = :now, status = n.status, checked = n.checked, changed = n.changed, matched = n.matched,
+    requests = n.requests, missed = n.missed, cursor_after = n.cursor_after, summary = n.summary, error = n.error
+FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS subject, value ->> 2 AS number, value ->> 3 AS status, value ->> 4 AS checked,
+             value ->> 5 AS changed, value ->> 6 AS matched, value ->> 7 AS requests, value ->> 8 AS missed,
+             value ->> 9 AS cursor_after, value ->> 10 AS summary, value ->> 11 AS error
+      FROM json_each(:rows)) AS n
+WHERE run.workspace = n.workspace AND run.subject = n.subject AND run.number = n.number;
+
+-- name: objects
+INSERT OR REPLACE INTO poll_object
+    (workspace, poll, external_id, content_hash, version, first_seen_at, last_seen_at, kept, present, matching, episodes)
+SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 8, value ->> 9,
+       value ->> 10
+FROM json_each(:rows);
+
+-- name: forget_objects
+DELETE FROM poll_object WHERE (workspace, poll, external_id) IN
+    (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows));
+
+-- name: delivery
+INSERT INTO delivery (workspace, id, dedupe_key, effect, subject, poll, user, source_object_id, condition_version, action_type, title,
+    body, state, due, max_attempts, pool, created_at, updated_at)
+VALUES (:workspace, :id, :dedupe_key, :effect, :subject, :poll, :user, :source_object_id, :condition_version, :action_type, :title,
+    :body, 'queued', :due, :max_attempts, :pool, :now, :now)
+ON CONFLICT (workspace, dedupe_key) DO NOTHING;
+
+-- name: suppressed
+INSERT INTO meta (key, value) VALUES (:key, :count)
+ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + CAST(excluded.value AS INTEGER) AS TEXT);
+
+-- name: poll_fence
+SELECT run, lease_until, revision, state, pool, scheduled_for, due FROM poll WHERE workspace = :workspace AND id = :id;
+
+-- name: delivery_fence
+SELECT run, lease_until, revision, state, pool, scheduled_for, due FROM delivery WHERE workspace = :workspace AND id = :id;
+
+-- name: operation_fence
+SELECT run, lease_until, revision, state, pool, scheduled_for, due, status_requests_used, max_status_requests, min_gap_us, parked
+FROM operation WHERE workspace = :workspace AND id = :id;
+
+-- name: settle_delivery
+UPDATE delivery SET state = :state, due = :due, scheduled_for = NULL, lease_until = NULL, last_outcome = :outcome,
+    receipt = coalesce(:receipt, receipt), delivered_at = coalesce(:delivered_at, delivered_at), updated_at = :now
+WHERE workspace = :workspace AND id = :id;
+
+-- name: close_run
+UPDATE run SET finished_at = :now, status = :status, summary = :summary, error = :error, requests = :requests
+WHERE workspace = :workspace AND subject = :id AND number = :run;
+
+-- name: settle_operation
+UPDATE operation SET state = :state, due = :due, scheduled_for = NULL, lease_until = NULL, attempt = 0, next_poll_at = :next_poll_at,
+    delay_source = :delay_source, status_requests_used = :used, transport_failures_used = :transport_failures,
+    throttles_used = :throttles, answered = :answered, not_found = :not_found, category = :category, grants = :grants,
+    escalations = escalations + :escalated, regressions = regressions + :regressed, parked = NULL,
+    last_state = coalesce(:last_state, last_state), last_http_status = coalesce(:http_status, last_http_status),
+    last_checked_at = coalesce(:checked_at, last_checked_at), result_ref = coalesce(:result_ref, result_ref),
+    error_code = coalesce(:error_code, error_code), error_text = coalesce(:error_text, error_text),
+    expires_at = coalesce(:expires_at, expires_at), updated_at = :now
+WHERE workspace = :workspace AND id = :id;
+
+-- name: operation_facts
+UPDATE operation SET last_state = coalesce(:last_state, last_state), last_http_status = coalesce(:http_status, last_http_status),
+    last_checked_at = coalesce(:checked_at, last_checked_at), result_ref = coalesce(:result_ref, result_ref),
+    error_code = coalesce(:error_code, error_code), error_text = coalesce(:error_text, error_text),
+    expires_at = coalesce(:expires_at, expires_at), updated_at = :now
+WHERE workspace = :workspace AND id = :id;
+
+-- name: expire_question
+UPDATE escalation SET state = 'expired' WHERE workspace = :workspace AND operation = :id AND state = 'open';
+
+-- name: ask_question
+INSERT INTO escalation (workspace, id, operation, category, statement, options, digest, state, created_at, answer_by)
+VALUES (:workspace, :id, :operation, :category, :statement, :options, :digest, 'open', :created_at, :answer_by);
+
+-- name: extend_poll
+UPDATE poll SET lease_until = :until, due = :until
+WHERE workspace = :workspace AND id = :id AND run = :run AND lease_until IS NOT NULL;
+
+-- name: extend_delivery
+UPDATE delivery SET lease_until = :until, due = :until
+WHERE workspace = :workspace AND id = :id AND run = :run AND lease_until IS NOT NULL;
+
+-- name: extend_operation
+UPDATE operation SET lease_until = :until, due = max(due, :until)
+WHERE workspace = :workspace AND id = :id AND run = :run AND lease_until IS NOT NULL;
+
+-- name: extend_run
+UPDATE run SET claim_expires_at = :until WHERE workspace = :workspace AND subject = :id AND number = :run;
+
+-- name: release_poll
+UPDATE poll SET due = scheduled_for, lease_until = NULL, attempt = attempt - 1 WHERE workspace = :workspace AND id = :id;
+
+-- name: release_delivery
+-- An attempt before this one that was never settled stays in sight: the state says so to the next claim.
+UPDATE delivery SET due = scheduled_for, scheduled_for = NULL, lease_until = NULL, attempt = attempt - 1,
+    state = CASE :interrupted WHEN 1 THEN 'sending' ELSE 'queued' END
+WHERE workspace = :workspace AND id = :id;
+
+-- name: release_operation
+UPDATE operation SET due = :due, scheduled_for = NULL, lease_until = NULL, attempt = attempt - 1,
+    status_requests_used = status_requests_used - :given_back
+WHERE workspace = :workspace AND id = :id;
+
+-- name: reserve_hop
+UPDATE operation SET status_requests_used = status_requests_used + 1
+WHERE workspace = :workspace AND id = :id AND run = :run AND lease_until > :now AND status_requests_used < max_status_requests;
+
+-- name: delete_runs
+DELETE FROM run WHERE (workspace, subject, number) IN (
+    SELECT workspace, subject, number FROM run
+    WHERE workspace = :workspace AND started_at < :before AND finished_at IS NOT NULL
+    ORDER BY started_at, subject, number LIMIT :limit);

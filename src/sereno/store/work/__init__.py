@@ -1,0 +1,1 @@
+"""The work side of the store: claim, commit, lease. Every function here runs inside one transaction of the executor."""

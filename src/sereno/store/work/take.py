@@ -1,0 +1,258 @@
+"""The claim, second half: takes the rows found, in the same transaction: run + 1, lease, attempt, reserved request, journal, tokens."""
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sereno.core.poll import PollSpec
+from sereno.core.values import from_micros
+from sereno.core.work import DeliveryWork, Kind, Lease, LeaseTimes, OperationWork, PollWork, Work
+from sereno.ports import Claimed, Only
+from sereno.store.codec import dumps, load_spec, loads, span_us
+from sereno.store.named import named
+from sereno.store.rows import (
+    DELIVERY_COLUMNS,
+    ESCALATION_COLUMNS,
+    OBJECT_COLUMNS,
+    OPERATION_COLUMNS,
+    POLL_COLUMNS,
+    KnownObjects,
+    read_delivery,
+    read_escalation,
+    read_operation,
+    read_poll,
+)
+from sereno.store.work import instant
+from sereno.store.work.claim import Found, Pick, find
+from sereno.store.work.journal import INTENT, Entry, append
+from sereno.store.work.park import park_row
+
+_COLUMNS = {Kind.POLL: POLL_COLUMNS, Kind.OPERATION: OPERATION_COLUMNS, Kind.DELIVERY: DELIVERY_COLUMNS}
+SPEC_CACHE = 20_000
+Specs = dict[tuple[str, str, int], PollSpec]
+"""Definitions already read, by workspace, id and revision: every edit raises the revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One claim as asked for."""
+
+    worker: str
+    limit: int
+    times: LeaseTimes
+    only: Only | None
+    specs: Specs
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one claim takes: instants, loaded rows by id, and what it will write."""
+
+    ask: Ask
+    now: int
+    until: int
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    works: dict[str, Work] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    unreadable: list[tuple[Kind, dict[str, Any], str]] = field(default_factory=list)
+    sends: dict[str, bool] = field(default_factory=dict)
+
+    def lease(self, row: Mapping[str, Any]) -> Lease:
+        """The lease on a row that was just taken."""
+        return Lease(
+            run=row["run"],
+            worker=self.ask.worker,
+            claimed_at=from_micros(self.now),
+            until=from_micros(self.until),
+            revision=row["revision"],
+        )
+
+
+def claim(connection: sqlite3.Connection, now: int, ask: Ask) -> Claimed:
+    """Hands out due work at `now` (microseconds)."""
+    instant.watch(connection, now)
+    found = find(connection, now, ask.limit, ask.only)
+    batch = Batch(ask=ask, now=now, until=now + span_us(ask.times.lease))
+    for kind, take in _TAKE.items():
+        picks = [pick for pick in found.picks if pick.kind is kind]
+        if picks:
+            _load(connection, batch, kind, picks)
+            take(connection, batch, [batch.rows[pick.id] for pick in picks if pick.id in batch.rows])
+    if batch.rows:
+        _write_runs(connection, batch, found)
+        instant.keep(connection, now)
+    _settle_pools(connection, batch, found)
+    works = [batch.works[pick.id] for pick in found.picks if pick.id in batch.works]
+    return Claimed(now=from_micros(now), works=works)
+
+
+def _ids(rows: Sequence[Mapping[str, Any]]) -> str:
+    return dumps([[row["workspace"], row["id"]] for row in rows])
+
+
+def _all(connection: sqlite3.Connection, name: str, rows: str) -> list[Any]:
+    found: list[Any] = loads(connection.execute(named("claim")[name], {"rows": rows}).fetchone()[0])
+    return found
+
+
+def _load(connection: sqlite3.Connection, batch: Batch, kind: Kind, picks: Sequence[Pick]) -> None:
+    """Reads the rows and plans what each becomes: run + 1, attempt + 1, the instant it was due at kept apart from its lease."""
+    columns = _COLUMNS[kind]
+    wanted = dumps([[pick.workspace, pick.id] for pick in picks])
+    for values in _all(connection, f"load_{kind}", wanted):
+        row = dict(zip(columns, values, strict=True))
+        row["kind"] = kind
+        row["taken_over"] = row["lease_until"] is not None
+        row["scheduled_for"] = row["scheduled_for"] if row["taken_over"] and row["scheduled_for"] is not None else row["due"]
+        row["run"] += 1
+        row["attempt"] += 1
+        row["lease_until"] = row["due"] = batch.until
+        batch.rows[row["id"]] = row
+
+
+def _take(connection: sqlite3.Connection, kind: Kind, rows: Sequence[Mapping[str, Any]], more: Sequence[str] = ()) -> None:
+    names = ("workspace", "id", "run", "due", "lease_until", "scheduled_for", "attempt", *more)
+    connection.execute(named("claim")[f"take_{kind}"], {"rows": dumps([[row[name] for name in names] for row in rows])})
+
+
+def _read(batch: Batch, kind: Kind, row: dict[str, Any], read: Callable[[dict[str, Any]], Work]) -> None:
+    """Reads a row into work; one that this version cannot read is parked with the reason, and the others go on."""
+    try:
+        batch.works[row["id"]] = read(row)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        batch.unreadable.append((kind, row, f"the row cannot be read: {error}"))
+
+
+def _take_polls(connection: sqlite3.Connection, batch: Batch, rows: Sequence[dict[str, Any]]) -> None:
+    _take(connection, Kind.POLL, rows)
+    specs = _specs(connection, batch.ask.specs, rows)
+    objects: list[dict[str, dict[str, Any]]] = [{} for _ in rows]
+    for at, *values in _all(connection, "load_objects", _ids(rows)):
+        objects[at][values[0]] = dict(zip(OBJECT_COLUMNS, values, strict=True))
+    for row, known in zip(rows, objects, strict=True):
+        batch.sends[row["id"]] = True
+        row["spec"] = specs.get(row["id"])
+
+        def read(row: dict[str, Any], known: dict[str, dict[str, Any]] = known) -> Work:
+            key = (row["workspace"], row["id"], row["revision"])
+            spec = batch.ask.specs.get(key) or load_spec(row["spec"])
+            batch.ask.specs[key] = spec
+            return PollWork(
+                lease=batch.lease(row),
+                poll=read_poll(row, known=KnownObjects(known), spec=spec),
+                scheduled_for=from_micros(row["scheduled_for"]),
+                attempt=row["attempt"],
+            )
+
+        _read(batch, Kind.POLL, row, read)
+
+
+def _specs(connection: sqlite3.Connection, cache: Specs, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The definition texts that are not in the cache yet."""
+    if len(cache) > SPEC_CACHE:
+        cache.clear()
+    missing = [row for row in rows if (row["workspace"], row["id"], row["revision"]) not in cache]
+    return dict(_all(connection, "load_specs", _ids(missing))) if missing else {}
+
+
+def _take_operations(connection: sqlite3.Connection, batch: Batch, rows: Sequence[dict[str, Any]]) -> None:
+    """Order of W33: an escalated row, a passed deadline or a spent budget is claimed without a reservation; the rest reserves."""
+    for row in rows:
+        asks = _asks(row, batch.now)
+        batch.sends[row["id"]] = asks
+        row["used"] = row["status_requests_used"] = row["status_requests_used"] + asks
+        row["started_at"] = batch.now if asks else None
+        row["due"] = max(batch.until, batch.now + row["min_gap_us"]) if asks else batch.until
+        batch.entries.append(_intent(batch, row, {"asks": asks, "state": row["state"], **_limits(row)}))
+    _take(connection, Kind.OPERATION, rows, ("used", "started_at"))
+    escalated = [row for row in rows if row["state"] == "escalated"]
+    found = _all(connection, "load_escalations", _ids(escalated)) if escalated else []
+    questions = {values[2]: dict(zip(ESCALATION_COLUMNS, values, strict=True)) for values in found}
+
+    def read(row: dict[str, Any]) -> Work:
+        question = questions.get(row["id"])
+        escalation = None if question is None else read_escalation(question)
+        operation = read_operation(row, escalation=escalation, reserved=batch.sends[row["id"]])
+        return OperationWork(lease=batch.lease(row), operation=operation)
+
+    for row in rows:
+        _read(batch, Kind.OPERATION, row, read)
+
+
+def _asks(row: Mapping[str, Any], now: int) -> bool:
+    business = row["business_deadline_at"]
+    stops_at = row["deadline_at"] if business is None else min(row["deadline_at"], business)
+    return bool(row["state"] == "waiting" and now < stops_at and row["status_requests_used"] < row["max_status_requests"])
+
+
+def _limits(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = (
+        "status_requests_used", "max_status_requests", "transport_failures_used", "max_transport_failures", "throttles_used",
+        "max_throttles", "deadline_at", "business_deadline_at", "min_gap_us", "next_poll_at", "delay_source", "contract_digest",
+    )  # fmt: skip
+    return {name: row[name] for name in names}
+
+
+def _intent(batch: Batch, row: Mapping[str, Any], facts: dict[str, Any]) -> Entry:
+    whole = {
+        "claimed_at": batch.now,
+        "lease_until": batch.until,
+        "worker": batch.ask.worker,
+        "scheduled_for": row["scheduled_for"],
+        "attempt": row["attempt"],
+        "taken_over": row["taken_over"],
+        **facts,
+    }
+    return Entry(row["workspace"], row["id"], row["run"], INTENT, batch.now, whole)
+
+
+def _take_deliveries(connection: sqlite3.Connection, batch: Batch, rows: Sequence[dict[str, Any]]) -> None:
+    _take(connection, Kind.DELIVERY, rows)
+    for row in rows:
+        batch.sends[row["id"]] = True
+        interrupted = row["state"] == "sending"
+        row["state"] = "sending"
+        batch.entries.append(_intent(batch, row, {"interrupted": interrupted, "max_attempts": row["max_attempts"]}))
+
+        def read(row: dict[str, Any], interrupted: bool = interrupted) -> Work:
+            return DeliveryWork(lease=batch.lease(row), delivery=read_delivery(row, interrupted=interrupted))
+
+        _read(batch, Kind.DELIVERY, row, read)
+
+
+_TAKE = {Kind.POLL: _take_polls, Kind.OPERATION: _take_operations, Kind.DELIVERY: _take_deliveries}
+
+
+def _write_runs(connection: sqlite3.Connection, batch: Batch, found: Found) -> None:
+    """Closes runs whose lease ran out as `abandoned`, opens the new ones, appends the intents (P06)."""
+    rows = [batch.rows[pick.id] for pick in found.picks if pick.id in batch.rows]
+    left = [[row["workspace"], row["id"], row["run"] - 1] for row in rows if row["taken_over"]]
+    if left:
+        connection.execute(named("claim")["abandon_runs"], {"rows": dumps(left), "now": batch.now})
+    names = ("workspace", "id", "run", "kind", "scheduled_for", "attempt", "lease_until", "cursor")
+    started = dumps([[row.get(name) for name in names] for row in rows])
+    connection.execute(named("claim")["start_runs"], {"rows": started, "worker": batch.ask.worker, "now": batch.now})
+    append(connection, batch.entries)
+    for kind, row, reason in batch.unreadable:
+        park_row(connection, kind, row, reason, batch.now)
+
+
+def _settle_pools(connection: sqlite3.Connection, batch: Batch, found: Found) -> None:
+    """Moves `tat` on by what will be sent, and says when each pool can have work again."""
+    by_name = {(pool.workspace, pool.name): pool for pool in found.pools}
+    for subject, row in batch.rows.items():
+        pool = by_name.get((row["workspace"], row["pool"]))
+        if pool is not None:
+            pool.taken += 1
+            pool.sent += batch.sends[subject]
+    rows: list[Any] = []
+    for pool in found.pools:
+        pool.more = pool.more or pool.taken < len(pool.picks)
+        pool.bucket.take(pool.sent, batch.now)
+        keep = batch.ask.only is not None
+        wake = (batch.until if pool.taken else None) if keep else pool.wake(batch.now, batch.until)
+        if not keep or pool.taken:
+            rows.append([pool.workspace, pool.name, pool.bucket.tat, wake, int(keep)])
+    if rows:
+        connection.execute(named("claim")["set_pools"], {"rows": dumps(rows)})
