@@ -28,6 +28,7 @@ BAD_PORTS = frozenset(
 )
 
 _SHAPE = re.compile(r"(https?)://(\[[^\[\]/?#]*\]|[^\[\]/?#:]*)(?::([0-9]*))?([/?#].*)?", re.IGNORECASE | re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _USERINFO = re.compile(r"https?://[^/?#]*@", re.IGNORECASE)
 _FORBIDDEN = re.compile("[\x00-\x20\x7f-\xa0\\\\\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff\ud800-\udfff]")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -92,6 +93,10 @@ def resolve_location(current: Target, location: str) -> Target:
     """Reads a `Location` header relative to the URL that answered. Raises BadUrl."""
     if not location or _FORBIDDEN.search(location):
         raise BadUrl("the redirect's Location is empty or holds white space, a control character or a backslash")
+    if _SCHEME.match(location):  # absolute: read strictly, also `http:x`, which older rules call relative
+        return parse_url(location)
+    if location.startswith("//"):
+        return parse_url(f"{current.scheme}:{location}")
     return parse_url(urljoin(str(current.url), location))
 
 
