@@ -30,8 +30,8 @@ provide_venv() {
     package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
     if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
         say "this Python has no venv module; installing $package"
-        apt-get update -qq >&2
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package" >&2
+        apt-get update -qq >/dev/null
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package" >/dev/null
     else
         say "this Python has no venv module. Run this once, then the same command again:"
         say "    sudo apt-get install -y $package"

@@ -70,7 +70,7 @@ def test_without_venv_root_installs_it(bare: Path) -> None:
     """The same as root: the package is installed, without a question."""
     script(bare / "bin/python3", f'case "$*" in *ensurepip*) exit 1;; *venv*) exit 7;; esac\nexec {sys.executable} "$@"')
     script(bare / "bin/id", "echo 0")
-    script(bare / "bin/apt-get", 'echo "apt-get $*"')
+    script(bare / "bin/apt-get", 'echo "apt-get $*" >&2')
     done = set_up(bare)
     assert f"apt-get install -y -qq python{sys.version_info[0]}.{sys.version_info[1]}-venv" in done.stderr
     assert done.returncode == 7, "it goes on to make the environment"
