@@ -149,7 +149,7 @@ def find_changes(
         for old in sorted((old for old in known.values() if old.present and old.external_id not in seen), key=_by_id):
             changes.append(Change(ChangeKind.REMOVED, old.external_id, old.version + 1, before=old.kept, after=None))
             remember[old.external_id] = replace(old, version=old.version + 1, present=False, kept=None)
-    return Comparison(changes, remember)
+    return Comparison(tuple(changes), remember)
 
 
 def _by_id(known: KnownObject) -> str:
