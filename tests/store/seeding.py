@@ -97,7 +97,9 @@ async def opened(path: Path, clock: HandClock | None = None, *, first: int = 1) 
     clock = clock or HandClock()
     executor = ThreadExecutor(path)
     try:
-        yield World(path, clock, executor, Definitions(executor, clock=clock, ids=CountedIds(first)), Reads(executor, clock=clock))
+        yield World(
+            path, clock, executor, Definitions(executor, clock=clock, ids=CountedIds(first)), Reads(executor, clock=clock)
+        )
     finally:
         await executor.close()
 
@@ -140,7 +142,10 @@ async def leased(world: World, table: str, subject: str, workspace: str = "main"
     """Takes a lease on a row as a claim would: run + 1, due at the lease's end, a running run."""
     until = to_micros(world.clock.at + timedelta(seconds=60))
     await world.sql(
-        f"UPDATE {table} SET scheduled_for = due, run = run + 1, attempt = attempt + 1, lease_until = ?, due = ? WHERE id = ?", until, until, subject
+        f"UPDATE {table} SET scheduled_for = due, run = run + 1, attempt = attempt + 1, lease_until = ?, due = ? WHERE id = ?",
+        until,
+        until,
+        subject,
     )
     await world.sql(
         "INSERT INTO run (workspace, subject, number, kind, scheduled_for, attempt, claimed_by, started_at, claim_expires_at)"
@@ -197,7 +202,14 @@ async def escalated(world: World, job: str = "job-1", *, escalation: str = "esc_
     await world.sql(
         "INSERT INTO escalation (workspace, id, operation, category, statement, options, digest, state, created_at, answer_by)"
         " VALUES ('main', ?, ?, 'unknown_state', ?, ?, 'd1', 'open', ?, ?)",
-        *(escalation, operation, dumps({"state": "odd", "calls": "6 of 10"}), dump_options(OPTIONS), to_micros(world.clock.at), answer_by),
+        *(
+            escalation,
+            operation,
+            dumps({"state": "odd", "calls": "6 of 10"}),
+            dump_options(OPTIONS),
+            to_micros(world.clock.at),
+            answer_by,
+        ),
     )
     return operation
 

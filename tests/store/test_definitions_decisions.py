@@ -11,12 +11,12 @@ import pytest
 from sereno.core.errors import InvariantBroken, NotAllowed, NotFound, NotNow, RequestError
 from sereno.core.escalation import Escalation, Option, Verb
 from sereno.core.observation import DelaySource
-from sereno.core.operation import AnswerDecision, Event, Grant, Operation, OperationState
+from sereno.core.operation import AnswerDecision, Event, Grant, Operation, OperationState, decide_answer
 from sereno.core.record import OperationRecord
 from sereno.core.values import canonical, digest, to_micros
 from sereno.core.work import Principal
 from sereno.ports import Page
-from sereno.store.codec import load_effect
+from sereno.store.codec import dump_actions, load_effect
 from tests.store.seeding import (
     ANNA,
     BEN,
@@ -26,6 +26,7 @@ from tests.store.seeding import (
     START,
     HandClock,
     World,
+    action,
     allowance,
     delivery,
     escalated,
@@ -45,7 +46,9 @@ def rule(operation: Operation, escalation: Escalation, option: Option, now: date
     """An answer rule that does what the option says."""
     if option.verb is Verb.STOP:
         stopped = OperationState.STOPPED
-        return AnswerDecision(stopped, Event.ANSWERED_STOP, operation.allowance, None, None, operation.delay_source, (), "stopped")
+        return AnswerDecision(
+            stopped, Event.ANSWERED_STOP, operation.allowance, None, None, operation.delay_source, (), "stopped"
+        )
     wider = replace(
         operation.allowance,
         deadline_at=operation.allowance.deadline_at + timedelta(minutes=option.minutes),
@@ -54,11 +57,20 @@ def rule(operation: Operation, escalation: Escalation, option: Option, now: date
     look = now + timedelta(seconds=1)
     goes_on = OperationState.WAITING
     return AnswerDecision(
-        goes_on, Event.ANSWERED_GO_ON, wider, look, look, DelaySource.MANUAL_EXTENSION, (Grant("odd", 4),), "extended by 15 minutes"
+        goes_on,
+        Event.ANSWERED_GO_ON,
+        wider,
+        look,
+        look,
+        DelaySource.MANUAL_EXTENSION,
+        (Grant("odd", 4),),
+        "extended by 15 minutes",
     )
 
 
-async def answered(world: World, option: str = "e", *, who: Principal = ANNA, seen: str = "d1", escalation: str = "esc_1") -> OperationRecord:
+async def answered(
+    world: World, option: str = "e", *, who: Principal = ANNA, seen: str = "d1", escalation: str = "esc_1"
+) -> OperationRecord:
     shown = {"state": "odd", "calls": "6 of 10"}
     return await world.definitions.answer(who, escalation, digest=seen, option=option, decide=rule, statement=shown)
 
@@ -120,7 +132,12 @@ async def test_a_contract_is_stored_once_by_its_digest(world: World) -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [allowance(max_status_requests=0), allowance(max_throttles=-1), allowance(deadline_at=START), allowance(business_deadline_at=START)],
+    [
+        allowance(max_status_requests=0),
+        allowance(max_throttles=-1),
+        allowance(deadline_at=START),
+        allowance(business_deadline_at=START),
+    ],
 )
 async def test_W41_an_operation_without_limits_that_bind_is_refused(world: World, limits: object) -> None:
     """No request limit, a negative one, or a deadline that has passed: refused, nothing stored."""
@@ -143,7 +160,10 @@ async def test_W20_a_persons_answer_is_recorded_whole_and_applied(world: World) 
     found = record.operation
     assert (found.state, found.category, found.open_escalation) == (OperationState.WAITING, None, None)
     assert found.allowance == allowance(deadline_at=START + timedelta(minutes=75), max_status_requests=14)
-    assert (found.delay_source, found.next_poll_at, record.due) == (DelaySource.MANUAL_EXTENSION, *[START + timedelta(seconds=1)] * 2)
+    assert (found.delay_source, found.next_poll_at, record.due) == (
+        DelaySource.MANUAL_EXTENSION,
+        *[START + timedelta(seconds=1)] * 2,
+    )
     assert found.grants == (Grant("odd", 4),)
     assert (await world.sql("SELECT parked FROM operation"))[0]["parked"] is None
     question = await world.reads.escalation(ANNA, "esc_1")
@@ -153,10 +173,16 @@ async def test_W20_a_persons_answer_is_recorded_whole_and_applied(world: World) 
         *("anna", "e", {"state": "odd", "calls": "6 of 10"}),
     )
     entry = (await world.reads.journal(ANNA, operation))[-1]
-    assert (entry.kind, entry.facts["decision"], entry.facts["by"], entry.facts["digest"]) == ("decision", "answered", "anna", "d1")
-    before, after = entry.facts["limits_before"], entry.facts["limits"]
-    assert isinstance(before, dict) and isinstance(after, dict)
-    assert (before["max_status_requests"], after["max_status_requests"]) == (10, 14)
+    assert (entry.kind, entry.facts["decision"], entry.facts["by"], entry.facts["digest"]) == (
+        "decision",
+        "answered",
+        "anna",
+        "d1",
+    )
+    before = entry.facts["limits_before"]
+    assert isinstance(before, dict)
+    assert (before["max_status_requests"], entry.facts["max_status_requests"]) == (10, 14)
+    assert (entry.facts["state_before"], entry.facts["state"]) == ("escalated", "waiting")
 
 
 @pytest.mark.parametrize("who", [BOT, Principal(user="cron", kind="system"), Principal(user="x", kind="")])
@@ -218,7 +244,11 @@ async def test_I22_of_two_people_who_answer_at_once_one_wins(tmp_path: Path) -> 
             (loser,) = [result for result in results if isinstance(result, NotNow)]
             by = "anna" if winner.operation.state is OperationState.WAITING else "ben"
             assert by in str(loser)
-            answers = [entry.facts for entry in await one.reads.journal(ANNA, winner.operation.id) if entry.facts["decision"] == "answered"]
+            answers = [
+                entry.facts
+                for entry in await one.reads.journal(ANNA, winner.operation.id)
+                if entry.facts["decision"] == "answered"
+            ]
             assert [facts["by"] for facts in answers] == [by]
 
 
@@ -309,3 +339,27 @@ async def test_a_delivery_being_sent_is_not_dropped(world: World) -> None:
         await world.definitions.drop_delivery(ANNA, found)
     with pytest.raises(NotFound):
         await world.definitions.drop_delivery(ELSEWHERE, found)
+
+
+async def test_W20_the_real_rule_fits_the_stores_bounds_and_tells_the_end(world: World) -> None:
+    """`decide_answer` on stored rows: an extension passes the store's last line, and a stop queues its message with the answer."""
+    for number, used in enumerate((6, 10)):
+        await escalated(world, f"job-{number}", escalation=f"esc_{number}")
+        await world.sql(
+            "UPDATE operation SET status_requests_used = ?, transport_failures_used = 4 WHERE job_id = ?", used, f"job-{number}"
+        )
+        record = await world.definitions.answer(
+            ANNA, f"esc_{number}", digest="d1", option="e", decide=decide_answer, statement={}
+        )
+        assert (record.operation.state, record.operation.allowance.max_status_requests) == (OperationState.WAITING, used + 4)
+        assert record.operation.allowance.deadline_at == START + timedelta(minutes=75)
+    operation = await escalated(world, "told", escalation="esc_t")
+    await world.sql("UPDATE operation SET actions = ? WHERE id = ?", dump_actions([action()]), operation)
+    record = await world.definitions.answer(BOT, "esc_t", digest="d1", option="s", decide=decide_answer, statement={})
+    assert (record.operation.state, record.due) == (OperationState.STOPPED, None)
+    (told,) = await world.reads.deliveries(ANNA, Page(subject=operation))
+    assert (told.delivery.state.value, told.due, told.delivery.effect.action) == ("queued", START, action())
+    entry = (await world.reads.journal(ANNA, operation))[-1]
+    assert entry.facts["effects"] == [told.delivery.effect.dedupe_key]
+    pools = {row["name"]: row["wake"] for row in await world.sql("SELECT name, wake FROM pool")}
+    assert pools[told.delivery.effect.pool] is not None

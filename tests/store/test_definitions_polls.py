@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from sereno.core.errors import AlreadyExists, NotAllowed, NotFound, NotNow, RequestError
-from sereno.core.poll import FireOn, PollState
+from sereno.core.change import KnownObject
+from sereno.core.errors import AlreadyExists, LeaseLost, NotAllowed, NotFound, NotNow, RequestError
+from sereno.core.poll import FireOn, PollDecision, PollState
 from sereno.core.schedule import Interval
 from sereno.core.values import to_micros
-from sereno.core.work import Principal
+from sereno.core.work import LeaseTimes, PollWork, Principal
 from sereno.ports import Page, PoolLimits
-from tests.store.seeding import ANNA, ELSEWHERE, POOL, START, World, added, leased, opened, remembered, spec
+from sereno.store.work.store import SqliteWork
+from tests.store.seeding import ANNA, ELSEWHERE, POOL, START, CountedIds, World, added, leased, opened, remembered, spec
 
 FILE = "file:/etc/sereno.toml:12"
 
@@ -23,7 +25,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield found
 
 
-async def edited(world: World, name: str = "prices", *, managed_by: str = "user", reconsider: bool = False, **changes: object):  # noqa: ANN201
+async def edited(world: World, name: str = "prices", *, managed_by: str = "user", reconsider: bool = False, **changes: object):
     due = world.clock.at + timedelta(minutes=5)
     return await world.definitions.edit_poll(
         ANNA, name, spec(**{"name": name, **changes}), pool=POOL, due=due, managed_by=managed_by, reconsider=reconsider
@@ -114,7 +116,9 @@ async def test_P07_reconsider_makes_everything_present_count_as_new_once(world: 
     await remembered(world, poll)
     record = await edited(world, reconsider=True)
     assert (record.poll.condition_version, record.poll.cursor, record.poll.baselined) == (2, None, True)
-    assert {(known.present, known.version, known.episodes, known.matching) for known in record.poll.known.values()} == {(False, 2, 4, None)}
+    assert {(known.present, known.version, known.episodes, known.matching) for known in record.poll.known.values()} == {
+        (False, 2, 4, None)
+    }
 
 
 async def test_an_equal_definition_changes_nothing(world: World) -> None:
@@ -227,7 +231,9 @@ async def test_every_decision_about_a_poll_is_in_the_journal_with_who(world: Wor
     await world.definitions.poll_due_now(ANNA, "prices")
     entries = await world.reads.journal(ANNA, poll)
     assert [entry.facts["decision"] for entry in entries] == ["created", "edited", "paused", "active", "run asked for"]
-    assert {(entry.kind, entry.facts["by"], entry.facts["by_kind"], entry.at) for entry in entries} == {("decision", "anna", "human", START)}
+    assert {(entry.kind, entry.facts["by"], entry.facts["by_kind"], entry.at) for entry in entries} == {
+        ("decision", "anna", "human", START)
+    }
 
 
 async def test_pool_limits_are_set_once_and_wake_the_pool(world: World) -> None:
@@ -241,3 +247,81 @@ async def test_pool_limits_are_set_once_and_wake_the_pool(world: World) -> None:
     assert len(await world.reads.journal(ANNA, f"pool:{POOL}")) == 1
     with pytest.raises(RequestError):
         await world.definitions.set_pool(ANNA, POOL, PoolLimits(rate=0.0))
+
+
+def decision(work: PollWork, **changes: object) -> PollDecision:
+    """A run that found one new object and wants nothing sent."""
+    found = KnownObject("new", "hash-new", 1, START, START)
+    values: dict[str, object] = {
+        "state": PollState.ACTIVE,
+        "due": START + timedelta(minutes=5),
+        "cursor": "etag-2",
+        "remember": {"new": found},
+        "forget": (),
+        "effects": (),
+        "status": "ok",
+        "checked": 1,
+        "changed": 1,
+        "matched": 1,
+        "failures": 0,
+        "auth_failures": 0,
+        "baselined": True,
+        "missed": 0,
+        "requests": 1,
+        "summary": "one new",
+    }
+    return PollDecision(**{**values, **changes})  # type: ignore[arg-type]
+
+
+async def claimed(world: World) -> tuple[SqliteWork, PollWork]:
+    work = SqliteWork(world.executor, clock=world.clock, ids=CountedIds(900))
+    (found,) = (await work.claim(worker="w", limit=5, times=LeaseTimes())).works
+    assert isinstance(found, PollWork)
+    return work, found
+
+
+@pytest.mark.parametrize("how", ["paused", "removed", "source", "reconsider"])
+async def test_I8_a_run_whose_poll_was_taken_away_writes_nothing(world: World, how: str) -> None:
+    """Paused, removed or pointed elsewhere meanwhile: its commit is refused, so that no old object enters the new snapshot."""
+    poll = await added(world)
+    work, run = await claimed(world)
+    if how in ("paused", "removed"):
+        await world.definitions.set_poll_state(ANNA, "prices", PollState(how), due=None)
+    else:
+        await edited(world, **({"reconsider": True} if how == "reconsider" else {"source": {"url": "https://example.com/b"}}))
+    before = await state_of(world, poll)
+    with pytest.raises(LeaseLost):
+        await work.commit_poll(run, decision(run))
+    assert await state_of(world, poll) == before
+    assert await world.sql("SELECT * FROM poll_object") == []
+
+
+async def test_an_edit_under_a_run_reads_again_and_loses_no_change(world: World) -> None:
+    """The run is closed, its finding is left for the next one, which the poll is due for at once."""
+    poll = await added(world)
+    work, run = await claimed(world)
+    record = await edited(world, condition="change == 'new'")
+    assert record.leased_until is not None
+    await work.commit_poll(run, decision(run))
+    after = await world.reads.poll(ANNA, poll)
+    assert (after.due, after.leased_until, after.known_objects, after.poll.cursor) == (START, None, 0, None)
+    assert after.poll.spec.condition == "change == 'new'"
+
+
+async def test_a_parked_poll_is_planned_again_by_a_person(world: World) -> None:
+    """A poll that a mistake of ours took out of the claim comes back by an edit, a resume, or a run asked for."""
+    poll = await added(world)
+    for back in ("edit", "resume", "run"):
+        world.clock.at += timedelta(minutes=1)
+        await world.sql("UPDATE poll SET due = ? WHERE id = ?", to_micros(world.clock.at), poll)
+        await world.sql("UPDATE pool SET wake = ?", to_micros(world.clock.at))
+        work, run = await claimed(world)
+        await work.park(run, reason="a bug")
+        assert (await world.reads.poll(ANNA, poll)).due is None
+        if back == "edit":
+            await edited(world, priority=2)
+        elif back == "resume":
+            await world.definitions.set_poll_state(ANNA, "prices", PollState.ACTIVE, due=None)
+        else:
+            await world.definitions.poll_due_now(ANNA, "prices")
+        assert (await world.reads.poll(ANNA, poll)).due is not None

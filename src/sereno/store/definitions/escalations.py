@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from sqlite3 import Row
 
-from sereno.core.budget import Allowance
 from sereno.core.errors import InvariantBroken, NotAllowed, NotNow
 from sereno.core.escalation import Escalation, Option, Verb
 from sereno.core.operation import AnswerDecision, Operation, OperationState
@@ -15,8 +14,9 @@ from sereno.store.codec import dump_grants, dumps, micros
 from sereno.store.definitions.operations import limits_as_facts
 from sereno.store.definitions.request import Request
 from sereno.store.missing import not_found
-from sereno.store.pools import ensure_pool, wake_pool
+from sereno.store.pools import ensure_pool, wake_pool, wake_pools
 from sereno.store.rows import read_escalation, read_operation
+from sereno.store.work.effects import Outgoing, insert
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +50,31 @@ def answer(request: Request, escalation_id: str, given: Given, decide: AnswerRul
     _close(request, escalation, option, given)
     run = request.revoke("operation", row, f"the escalation was answered by {request.who.user} while this run was under way")
     _apply(request, operation, decision)
-    request.decided(
-        operation.id,
-        run,
-        "answered",
-        {
-            "escalation": escalation.id,
-            "category": escalation.category.value,
-            "option": option.key,
-            "verb": option.verb.value,
-            "says": option.says,
-            "digest": escalation.digest,
-            "statement": dict(given.statement),
-            "state": decision.state.value,
-            "event": decision.event.value,
-            "reason": decision.reason,
-            "next_poll_at": decision.next_poll_at.isoformat() if decision.next_poll_at else None,
-            "delay_source": decision.delay_source.value,
-            "limits_before": limits_as_facts(operation.allowance),
-            "limits": limits_as_facts(decision.allowance),
-        },
-    )
+    suppressed = _tell(request, operation, decision)
+    facts: dict[str, Json] = {"digest": escalation.digest, "statement": dict(given.statement), "suppressed": suppressed}
+    request.decided(operation.id, run, "answered", {**facts, **_facts(operation, escalation, option, decision)})
     return operation.id
+
+
+def _facts(operation: Operation, escalation: Escalation, option: Option, decision: AnswerDecision) -> dict[str, Json]:
+    """What was asked, what was chosen, and what it changes, for the journal (W20, W26)."""
+    return {
+        "escalation": escalation.id,
+        "category": escalation.category.value,
+        "option": option.key,
+        "verb": option.verb.value,
+        "says": option.says,
+        "state_before": operation.state.value,
+        "state": decision.state.value,
+        "status_requests_used": operation.spend.status_requests,
+        "event": decision.event.value,
+        "reason": decision.reason,
+        "effects": [effect.dedupe_key for effect in decision.effects],
+        "next_poll_at": micros(decision.next_poll_at),
+        "delay_source": decision.delay_source.value,
+        "limits_before": dict[str, object](limits_as_facts(operation.allowance)),
+        **limits_as_facts(decision.allowance),
+    }
 
 
 _OPERATION = "SELECT * FROM operation WHERE workspace = ? AND id = ?"
@@ -120,20 +123,26 @@ def _chosen(escalation: Escalation, key: str) -> Option:
 
 def _refuse_wider(operation: Operation, option: Option, decision: AnswerDecision, request: Request) -> None:
     """The last line of I22: an answer widens no limit by more than the option said, whatever the rule decided."""
-    before, after = operation.allowance, decision.allowance
+    before, after, spend = operation.allowance, decision.allowance, operation.spend
     latest = max(before.deadline_at, request.now) + timedelta(minutes=option.minutes)
     wider = (
         after.max_status_requests > before.max_status_requests + option.checks
         or after.deadline_at > latest
         or (after.business_deadline_at or before.deadline_at) > max(before.business_deadline_at or before.deadline_at, latest)
-        or _failures(after) > _failures(before) + 2 * option.checks
+        or after.max_transport_failures > max(before.max_transport_failures, spend.transport_failures) + option.checks
+        or after.max_throttles > max(before.max_throttles, spend.throttles) + option.checks
     )
     if wider or (option.verb is Verb.STOP and after != before):
         raise InvariantBroken(f"the answer {option.key!r} would widen the limits by more than it says", subject=operation.id)
 
 
-def _failures(allowance: Allowance) -> int:
-    return allowance.max_transport_failures + allowance.max_throttles
+def _tell(request: Request, operation: Operation, decision: AnswerDecision) -> int:
+    """Queues the messages of an end; returns how many had been queued before under their key."""
+    ids = [request.ids.new("dlv_") for _ in decision.effects]
+    outgoing = Outgoing(operation.workspace, operation.user, None, decision.effects, ids)
+    wakes, suppressed = insert(request.connection, outgoing, request.micros)
+    wake_pools(request.connection, wakes, request.micros)
+    return suppressed
 
 
 def _close(request: Request, escalation: Escalation, option: Option, given: Given) -> None:

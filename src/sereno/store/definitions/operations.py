@@ -6,9 +6,9 @@ from sqlite3 import Row
 from sereno.core.budget import Allowance
 from sereno.core.errors import NotNow, RequestError
 from sereno.core.observation import DelaySource
-from sereno.core.values import canonical, digest, to_micros
+from sereno.core.values import Json, canonical, digest, to_micros
 from sereno.ports import NewOperation
-from sereno.store.codec import dump_actions, dump_parameters, span_us
+from sereno.store.codec import dump_actions, dump_parameters, micros, span_us
 from sereno.store.definitions.request import Request
 from sereno.store.pools import ensure_pool, wake_pool
 
@@ -44,20 +44,21 @@ def register(request: Request, new: NewOperation) -> tuple[str, bool]:
             "account": new.account,
             "job_id": new.job_id,
             "fingerprint": new.fingerprint,
-            "next_poll_at": _first_look(new).isoformat(),
+            "next_poll_at": to_micros(_first_look(new)),
             "delay_source": DelaySource.CONTRACT_SCHEDULE.value,
-            "limits": limits_as_facts(new.allowance),
+            "state": "waiting",
+            "status_requests_used": 0,
+            **limits_as_facts(new.allowance),
         },
     )
     return operation, True
 
 
-def limits_as_facts(allowance: Allowance) -> dict[str, object]:
-    """Writes limits for the journal."""
-    business = allowance.business_deadline_at
+def limits_as_facts(allowance: Allowance) -> dict[str, Json]:
+    """Writes limits for the journal, under the names that the commits use; instants in microseconds."""
     return {
-        "deadline_at": allowance.deadline_at.isoformat(),
-        "business_deadline_at": business.isoformat() if business else None,
+        "deadline_at": micros(allowance.deadline_at),
+        "business_deadline_at": micros(allowance.business_deadline_at),
         "max_status_requests": allowance.max_status_requests,
         "max_transport_failures": allowance.max_transport_failures,
         "max_throttles": allowance.max_throttles,
@@ -139,7 +140,7 @@ def _insert(request: Request, new: NewOperation, operation: str, pinned: str) ->
         "due": due,
         "pool": new.pool,
         "deadline_at": to_micros(limits.deadline_at),
-        "business_deadline_at": to_micros(limits.business_deadline_at) if limits.business_deadline_at else None,
+        "business_deadline_at": micros(limits.business_deadline_at),
         "max_status_requests": limits.max_status_requests,
         "max_transport_failures": limits.max_transport_failures,
         "max_throttles": limits.max_throttles,

@@ -70,9 +70,7 @@ def add(request: Request, spec: PollSpec, plan: Plan) -> str:
         ),
     )
     _wake(request, plan.pool, due)
-    request.decided(
-        poll, 0, "created", {"name": spec.name, "managed_by": plan.managed_by, "revision": 1, "due": plan.due.isoformat()}
-    )
+    request.decided(poll, 0, "created", {"name": spec.name, "managed_by": plan.managed_by, "revision": 1, "due": due})
     return poll
 
 
@@ -81,7 +79,8 @@ def edit(request: Request, name: str, spec: PollSpec, plan: Plan, *, reconsider:
 
     Where the source changed, cursor and snapshot go, and the next run takes a new baseline: other objects are news to nobody.
     With `reconsider` the next run reads in full and everything present counts as new once. The due instant stays unless the
-    schedule or the source changed, or `reconsider`. A run under way keeps its lease, unless what it reads no longer counts.
+    schedule or the source changed, `reconsider` is asked for, or none was planned (a parked poll). A run under way keeps its lease,
+    unless what it reads no longer counts.
     """
     row = named(request, name)
     _refuse_other_owner(row, plan.managed_by)
@@ -98,7 +97,7 @@ def edit(request: Request, name: str, spec: PollSpec, plan: Plan, *, reconsider:
         run = request.revoke("poll", row, f"the poll was edited by {request.who.user} while this run was under way")
         _forget(request, row["id"], moved=moved, reconsider=reconsider)
     _replace(request, row, spec, plan, version)
-    if moved or reconsider or spec.schedule != before.schedule:
+    if moved or reconsider or spec.schedule != before.schedule or row["due"] is None:
         _plan_again(request, row["id"], plan)
     request.decided(
         row["id"],
@@ -117,14 +116,14 @@ def edit(request: Request, name: str, spec: PollSpec, plan: Plan, *, reconsider:
 
 
 def set_state(request: Request, name: str, state: PollState, due: datetime | None) -> str:
-    """Pauses, resumes, ends, disables or removes; the state it has already changes nothing. Returns the poll's id.
+    """Pauses, resumes, ends, disables or removes; the state it has already changes nothing (a parked poll is planned again). Returns the poll's id.
 
     Leaving `active` takes the lease away: what the run saw was not stored, so that it is found again after a resume. Resuming
     starts the count of failures anew; without `due` it is due now. A removed poll loses its snapshot and its name becomes free.
     """
     row = named(request, name)
     poll = str(row["id"])
-    if row["state"] == state.value:
+    if row["state"] == state.value and (row["due"] is not None or state is not PollState.ACTIVE):
         return poll
     run = int(row["run"])
     if state is PollState.ACTIVE:

@@ -7,6 +7,7 @@ from sereno.core.record import Counts
 from sereno.core.values import to_micros
 from sereno.core.work import LeaseTimes
 from sereno.store.codec import instant
+from sereno.store.work.effects import SUPPRESSED
 
 GRACE = LeaseTimes().lease + timedelta(minutes=1)
 """Due for longer than this means that nobody works on it: a lease, and a minute."""
@@ -28,6 +29,7 @@ def count(connection: Connection, workspace: str, now: datetime) -> Counts:
         "SELECT count(*) FROM escalation WHERE workspace = ? AND state = 'open' AND answer_by > ?", (workspace, micros)
     ).fetchone()[0]
     last_claim = connection.execute("SELECT max(started_at) FROM run WHERE workspace = ?", (workspace,)).fetchone()[0]
+    suppressed = connection.execute("SELECT value FROM meta WHERE key = ?", (SUPPRESSED + workspace,)).fetchone()
     return Counts(
         polls=_by_state(connection, workspace, _POLLS),
         operations=_by_state(connection, workspace, _OPERATIONS),
@@ -35,7 +37,7 @@ def count(connection: Connection, workspace: str, now: datetime) -> Counts:
         open_escalations=open_questions,
         overdue=overdue["number"],
         oldest_overdue_at=instant(overdue["oldest"]),
-        suppressed_duplicates=0,
+        suppressed_duplicates=int(suppressed[0]) if suppressed is not None else 0,
         last_claim_at=instant(last_claim),
     )
 
