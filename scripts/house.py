@@ -121,16 +121,20 @@ def sleeps(module: Module) -> Iterator[Fault]:
         if isinstance(node, ast.ImportFrom)
         for name in node.names
     }
-    for node in ast.walk(module.tree):
-        if not isinstance(node, ast.Call):
-            continue
-        dotted = ast.unparse(node.func)
-        called = imported.get(dotted) or tuple(dotted.rsplit(".", 1))
-        nothing = bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
-        if called in SLEEPS and not nothing:
-            yield Fault(
-                "sleep", module.path, node.lineno, "hand time in, or poll a condition in a place listed in scripts/house.toml"
-            )
+    for top in module.tree.body:
+        for node in ast.walk(top):
+            if isinstance(node, ast.Call) and _waits(node, imported):
+                where = f"{module.path}:{getattr(top, 'name', 'module')}"
+                yield Fault(
+                    "sleep", where, node.lineno, "hand time in, or poll a condition in a place listed in scripts/house.toml"
+                )
+
+
+def _waits(node: ast.Call, imported: dict[str, tuple[str | None, str]]) -> bool:
+    dotted = ast.unparse(node.func)
+    called = imported.get(dotted) or tuple(dotted.rsplit(".", 1))
+    nothing = bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value == 0
+    return called in SLEEPS and not nothing
 
 
 _IGNORE = re.compile(r"#\s*(?:type:\s*ignore\[[^\]]+\]|noqa:\s*[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*)(.*)$")

@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
+from sereno.builtin.providers.catalogue import Catalogue
+from sereno.core.contract import Contract
 from sereno.core.errors import MAPPINGS
 from sereno.core.escalation import OPTIONS
 from sereno.core.lifecycle import TERMINAL, TRANSITIONS, OperationState, diagram
@@ -143,9 +146,41 @@ def _kind(field: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     return str(field.get("type", "any")) + bounds
 
 
+def contracts() -> str:
+    """The contracts that ship with Sereno."""
+    catalogue = Catalogue()
+    parts = ["# Contracts\n", _CONTRACTS_INTRODUCTION]
+    for name in sorted(catalogue.names()):
+        parts += list(_contract(catalogue.contract(catalogue.document(name))))
+    return "\n".join(parts)
+
+
+_CONTRACTS_INTRODUCTION = """A contract says how one provider behaves. It is data (format 0, which may still change). Folders with contracts of
+your own are named by the setting `contracts`; `sereno contract check FILE` lists every fault of one. A state that is not in the table stops the
+wait and asks a person.
+"""
+
+
+def _contract(contract: Contract) -> Iterator[str]:
+    yield f"## {contract.name}\n"
+    yield f"{contract.title}, version {contract.version}. From: {contract.source}. Checked: {contract.verified}.\n"
+    yield f"`{contract.method} {contract.url}`\n"
+    if contract.states:
+        yield _table(("state", "means"), [(f"`{word}`", f"{meaning}") for word, meaning in contract.states.items()])
+    else:
+        yield "The states are given by the caller.\n"
+    limits = contract.limits
+    if limits is not None:
+        yield (
+            f"Limits unless the caller gives others: {format_duration(timedelta(seconds=limits.deadline_s))}, "
+            f"{limits.max_status_requests} status requests, {limits.max_transport_failures} transport failures, {limits.max_throttles} throttles.\n"
+        )
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "operation-states.md": operation_states,
     "escalations.md": escalations,
     "errors.md": errors,
     "settings.md": settings,
+    "contracts.md": contracts,
 }
