@@ -300,6 +300,16 @@ def test_a_backoff_past_the_deadline_plans_nothing() -> None:
     """The deadline is due next and no look is promised."""
     decision = decide(make_operation(Spend(9, answered=8), SOON), saw(KIND.PENDING))
     assert (decision.due, decision.next_poll_at, decision.delay_source) == (after(10), None, DelaySource.LOCAL_BACKOFF)
+    waited = decide(make_operation(Spend(9, answered=8), SOON), saw(KIND.PENDING, retry_after(after(5))))
+    assert (waited.due, waited.next_poll_at) == (after(10), None)
+
+
+def test_a_look_at_the_deadline_itself_comes_too_late() -> None:
+    """An answer could not come before it, so it is not planned; one microsecond earlier it is."""
+    at_the_end = decide(make_operation(allowance=SOON), saw(KIND.PENDING, retry_after(after(10))))
+    assert "clipped" in at_the_end.facts and at_the_end.reason.endswith("no further request")
+    before = decide(make_operation(allowance=SOON), saw(KIND.PENDING, retry_after(after(9.999999))))
+    assert "clipped" not in before.facts and before.next_poll_at == before.due == after(9.999999)
 
 
 def test_W06_a_typical_duration_shapes_early_looks() -> None:
@@ -308,6 +318,8 @@ def test_W06_a_typical_duration_shapes_early_looks() -> None:
     early = decide(make_operation(), saw(KIND.PENDING), contract=slow)
     assert early.draw is not None and early.due == after(-60) + seconds(1000) * (0.5 + early.draw / 2)
     assert early.delay_source is DelaySource.CONTRACT_SCHEDULE
+    second = decide(make_operation(Spend(2, answered=1)), saw(KIND.PENDING), contract=slow)
+    assert second.delay_source is DelaySource.CONTRACT_SCHEDULE
     for other in (
         decide(make_operation(Spend(3, answered=2)), saw(KIND.PENDING), contract=slow),
         decide(make_operation(), saw(KIND.TRANSPORT), contract=slow),

@@ -21,7 +21,7 @@ FROM_PROVIDER = (DelaySource.PROVIDER_RETRY_AFTER, DelaySource.PROVIDER_POLL_HIN
 @dataclass(frozen=True, slots=True)
 class Look:
     """A planned look. `due` is when the work is claimed next: the look, or the stop instant where the look would come too late
-    (then the deadline closes it without a request, and `next_poll_at` is the provider's own instant or None)."""
+    (then the deadline closes it without a request, and `next_poll_at` is the provider's own later instant or None)."""
 
     due: datetime
     next_poll_at: datetime | None
@@ -55,7 +55,7 @@ def plan_look(
     if planned < stops_at:
         return Look(planned, planned, source, f"next look at {at_text(planned)} ({source})", facts)
     facts["clipped"] = {"planned": planned.isoformat(), "stops_at": stops_at.isoformat(), "limit": limit}
-    kept = found[source] if source in FROM_PROVIDER else None
+    kept = found[source] if source in FROM_PROVIDER and found[source] >= stops_at else None
     late = f"the next look ({source}) would be at {at_text(planned)}"
     reason = f"{late}, but the wait ends at {at_text(stops_at)}: no further request"
     return Look(stops_at, kept, source, reason, facts)
