@@ -90,15 +90,20 @@ a missing reply, a refusal) is not an error of Sereno: it is recorded and decide
 def settings() -> str:
     """Every setting of `sereno.toml`, from its schema."""
     schema = config_schema()
+    models = schema["$defs"]
     parts = [
         "# Settings\n",
         "`sereno.toml`, as `sereno config schema` describes it to editors. Durations are written `90s`, `1h30m`, `2d`.\n",
     ]
-    parts += list(_section("sereno.toml", schema, schema["$defs"]))
-    for name, model in sorted(schema["$defs"].items()):
-        if "properties" in model:
-            parts += list(_section(name, model, schema["$defs"]))
+    parts += list(_section("sereno.toml", schema, models))
+    for name in sorted(models, key=_title):
+        if "properties" in models[name]:
+            parts += list(_section(_title(name), models[name], models))
     return "\n".join(parts)
+
+
+def _title(model: str) -> str:
+    return model.removesuffix("Model")
 
 
 def _section(title: str, model: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[str]:
@@ -109,8 +114,17 @@ def _section(title: str, model: Mapping[str, Any], models: Mapping[str, Any]) ->
     rows = []
     for name, field in model["properties"].items():
         default = "required" if name in needed else _default(field)
-        rows.append((f"`{name}`", _kind(field, models), default, field.get("description", "")))
+        rows.append((f"`{name}`", _kind(field, models), default, field.get("description") or _meaning(field, models)))
     yield _table(("name", "value", "default", "meaning"), rows)
+
+
+def _meaning(field: Mapping[str, Any], models: Mapping[str, Any]) -> str:
+    """What the model says that a field holds, where the field itself says nothing."""
+    patterns = next(iter(field.get("patternProperties", {}).values()), {})
+    for place in (field, field.get("items") or {}, field.get("additionalProperties") or {}, patterns):
+        if "$ref" in place:
+            return str(models[place["$ref"].rsplit("/", 1)[-1]].get("description", "")).split("\n")[0]
+    return ""
 
 
 def _default(field: Mapping[str, Any]) -> str:
@@ -130,7 +144,7 @@ def _kind(field: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     """Says in a few words what a value looks like."""
     if "$ref" in field:
         name = field["$ref"].rsplit("/", 1)[-1]
-        return f"[{name}](#{name.lower()})" if "properties" in models[name] else _kind(models[name], models)
+        return f"[{_title(name)}](#{_title(name).lower()})" if "properties" in models[name] else _kind(models[name], models)
     if "anyOf" in field:
         return " or ".join(dict.fromkeys(_kind(one, models) for one in field["anyOf"] if one.get("type") != "null"))
     if "enum" in field or "const" in field:

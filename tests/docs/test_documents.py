@@ -115,3 +115,8 @@ def test_each_decision_record_is_listed_and_has_its_headings() -> None:
         assert [line for line in text.splitlines() if line.startswith("## ")] == [
             "## Question", "## Choice", "## Against it", "## What would change it",
         ]  # fmt: skip
+
+
+def test_every_setting_says_what_it_means() -> None:
+    """No row of the settings page lacks its meaning."""
+    assert [line for line in docs.written("settings.md").splitlines() if line.endswith("|  |")] == []

@@ -7,14 +7,16 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sereno.core.work import LeaseTimes
-from sereno.settings.definition import Duration, Name, PollModel, Strict
+from sereno.settings.definition import POLICY, Duration, Name, PollModel, Strict
 
 
 class Reference(Strict):
     """Where a secret is read from when it is needed: exactly one of `env` and `file`. The secret itself never stands in a file of ours."""
 
-    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    file: str | None = None
+    env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = Field(
+        default=None, description="Environment variable."
+    )
+    file: str | None = Field(default=None, description="File that holds it and nothing else.")
 
     @model_validator(mode="after")
     def _one(self) -> "Reference":
@@ -27,59 +29,61 @@ class CredentialModel(Strict):
     """`[credentials.NAME]`: bound to one origin; sent only there."""
 
     origin: str = Field(description="https://host[:port] that may receive it.")
-    header: str = "Authorization"
+    header: str = Field(default="Authorization", description="Header that carries it.")
     scheme: str | None = Field(default="Bearer", description="Word before the value; empty for none.")
-    value: Reference
+    value: Reference = Field(description="Where the secret is read.")
 
 
 class NotifyModel(Strict):
     """`[notify.NAME]`: an Apprise target; the URL holds secrets, so it is a reference."""
 
-    url: Reference
+    url: Reference = Field(description="Where the target's URL is read.")
 
 
 class EmailModel(Strict):
     """`[email.NAME]`: an SMTP server."""
 
-    host: str
-    port: int = Field(default=587, ge=1, le=65535)
-    tls: Literal["starttls", "implicit", "none"] = "starttls"
-    sender: str
-    user: str | None = None
-    password: Reference | None = None
+    host: str = Field(description="Name or address of the server.")
+    port: int = Field(default=587, ge=1, le=65535, description="Port of the server.")
+    tls: Literal["starttls", "implicit", "none"] = Field(default="starttls", description="How the connection is protected.")
+    sender: str = Field(description="Address that mails come from.")
+    user: str | None = Field(default=None, description="Name to sign in with.")
+    password: Reference | None = Field(default=None, description="Where the password is read.")
 
 
 class NamedAction(BaseModel):
     """`[actions.NAME]`: an action that polls may name."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    type: str
-    policy: Literal["keyed", "at_most_once", "at_least_once"] | None = None
+    type: str = Field(description="The plug-in: console, email, webhook, command, notify.")
+    policy: Literal["keyed", "at_most_once", "at_least_once"] | None = Field(default=None, description=POLICY)
 
 
 class EgressModel(Strict):
     """`[egress]`: what may be reached beside the public internet."""
 
-    allow: tuple[str, ...] = Field(default=(), description="IP, CIDR or host, each with optional port, e.g. 127.0.0.1:8080, 10.0.0.0/8.")
-    max_bytes: int = Field(default=10_000_000, ge=1000, le=1_000_000_000)
+    allow: tuple[str, ...] = Field(
+        default=(), description="IP, CIDR or host, each with optional port, e.g. 127.0.0.1:8080, 10.0.0.0/8."
+    )
+    max_bytes: int = Field(default=10_000_000, ge=1000, le=1_000_000_000, description="Largest decoded response.")
 
 
 class PoolModel(Strict):
     """`[pools."host:NAME"]`: a shared limit."""
 
     rate: float | Literal["unlimited"] = Field(default=1.0, description="Sends per second.")
-    burst: int = Field(default=5, ge=1, le=100_000)
-    in_flight: int | None = Field(default=None, ge=1)
+    burst: int = Field(default=5, ge=1, le=100_000, description="How many may leave at once.")
+    in_flight: int | None = Field(default=None, ge=1, description="How many may be open at the same time; default no limit.")
 
 
 class LeaseModel(Strict):
     """`[lease]`: lease ≥ total_deadline + guard + commit_time."""
 
-    lease: Duration = timedelta(seconds=60)
-    total_deadline: Duration = timedelta(seconds=30)
-    guard: Duration = timedelta(seconds=1)
-    commit_time: Duration = timedelta(seconds=5)
-    tick: Duration = timedelta(seconds=1)
+    lease: Duration = Field(default=timedelta(seconds=60), description="How long claimed work is ours.")
+    total_deadline: Duration = Field(default=timedelta(seconds=30), description="The longest that one call may take in all.")
+    guard: Duration = Field(default=timedelta(seconds=1), description="From the last check of the lease to the first byte.")
+    commit_time: Duration = Field(default=timedelta(seconds=5), description="Set aside for writing the decision.")
+    tick: Duration = Field(default=timedelta(seconds=1), description="The longest nap between two looks for due work.")
 
     @model_validator(mode="after")
     def _arithmetic(self) -> "LeaseModel":
@@ -122,7 +126,7 @@ class Settings(Strict):
     actions: Mapping[Name, NamedAction] = {}
     waiting: WaitingModel = WaitingModel()
     contracts: tuple[str, ...] = Field(default=(), description="Folders with contracts of your own.")
-    keep_runs: Duration = timedelta(days=30)
+    keep_runs: Duration = Field(default=timedelta(days=30), description="How long records of runs are kept.")
     zone: str | None = Field(default=None, description="IANA zone for shown times; default the system's.")
     poll: tuple[PollModel, ...] = ()
 

@@ -27,6 +27,7 @@ Duration = Annotated[
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 """1–63 letters, digits, dot, underscore, hyphen; starts with a letter or digit."""
 
+POLICY = "What to do when an outcome is unknown; default by the type."
 PRIORITIES = ("low", "normal", "high")
 
 
@@ -40,7 +41,7 @@ class SourceModel(BaseModel):
     """`type` names the plug-in; the rest are its options, checked by the plug-in itself."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    type: str
+    type: str = Field(description="The plug-in: http, feed, file, command.")
 
     def options(self) -> dict[str, Json]:
         """The options without the type."""
@@ -51,9 +52,9 @@ class ActionModel(BaseModel):
     """`type` names the plug-in; `name` is its stable name inside the poll; the rest are its options."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    type: str
-    name: Name | None = None
-    policy: Literal["keyed", "at_most_once", "at_least_once"] | None = None
+    type: str = Field(description="The plug-in: console, email, webhook, command, notify.")
+    name: Name | None = Field(default=None, description="Stable name inside its poll; default the type.")
+    policy: Literal["keyed", "at_most_once", "at_least_once"] | None = Field(default=None, description=POLICY)
 
     def options(self) -> dict[str, Json]:
         """The options without type, name and policy."""
@@ -63,40 +64,48 @@ class ActionModel(BaseModel):
 class StopModel(Strict):
     """When a poll ends by itself (P09)."""
 
-    after_matches: int | None = Field(default=None, ge=1)
-    after_runs: int | None = Field(default=None, ge=1)
-    after_failures: int | None = Field(default=100, ge=1)
-    after: AwareDatetime | None = None
-    auth_failures: int = Field(default=3, ge=1, le=100)
+    after_matches: int | None = Field(default=None, ge=1, description="Ends after so many matches.")
+    after_runs: int | None = Field(default=None, ge=1, description="Ends after so many runs.")
+    after_failures: int | None = Field(default=100, ge=1, description="Ends after so many failures in a row.")
+    after: AwareDatetime | None = Field(default=None, description="Ends at this instant.")
+    auth_failures: int = Field(
+        default=3, ge=1, le=100, description="Ends after so many refused credentials in a row, and says so once."
+    )
 
 
 class PollModel(Strict):
     """One `[[poll]]`."""
 
-    name: Name
-    source: SourceModel
+    name: Name = Field(description="Unique; names the poll in commands.")
+    source: SourceModel = Field(description="What to read.")
     every: Duration | None = Field(default=None, description="Interval, for example 15m. At least 1s.")
     cron: str | None = Field(default=None, description="Five-field cron expression. Stored today, run in a later version.")
-    zone: str = "UTC"
-    jitter: Duration | None = Field(default=None, description="How far each instant may be moved later; default a tenth of the interval, at most 1m.")
+    zone: str = Field(default="UTC", description="IANA zone of the cron expression.")
+    jitter: Duration | None = Field(
+        default=None, description="How far each instant may be moved later; default a tenth of the interval, at most 1m."
+    )
     when: str = Field(default="change in ['new', 'updated']", max_length=2048, description="CEL condition.")
-    on: Literal["change", "state"] = "change"
-    actions: tuple[str | ActionModel, ...] = ("console",)
-    keep: Literal["digest", "fields", "payload"] = "payload"
-    fields: tuple[str, ...] = ()
-    baseline: bool = True
-    stop: StopModel = StopModel()
-    priority: Literal["low", "normal", "high"] = "normal"
-    paused: bool = False
+    on: Literal["change", "state"] = Field(
+        default="change", description="Tell each change that matches, or once for each time the condition becomes true."
+    )
+    actions: tuple[str | ActionModel, ...] = Field(
+        default=("console",), description="What to do: names from `[actions]`, types, or whole actions."
+    )
+    keep: Literal["digest", "fields", "payload"] = Field(default="payload", description="How much of each object is stored.")
+    fields: tuple[str, ...] = Field(default=(), description='With `keep = "fields"`: which ones.')
+    baseline: bool = Field(default=True, description="What the first run finds is not told.")
+    stop: StopModel = Field(default=StopModel(), description="When the poll ends by itself.")
+    priority: Literal["low", "normal", "high"] = Field(default="normal", description="Who goes first when a pool is busy.")
+    paused: bool = Field(default=False, description="Defined, but not run.")
 
     @model_validator(mode="after")
     def _one_schedule(self) -> "PollModel":
         if (self.every is None) == (self.cron is None):
-            raise ValueError("give exactly one of `every` and `cron`, for example every = \"15m\"")
+            raise ValueError('give exactly one of `every` and `cron`, for example every = "15m"')
         if self.every is not None and self.every < SHORTEST:
             raise ValueError(f"`every` must be at least {format_duration(SHORTEST)}")
         if self.keep == "fields" and not self.fields:
-            raise ValueError("`keep = \"fields\"` needs `fields`, for example fields = [\"price\"]")
+            raise ValueError('`keep = "fields"` needs `fields`, for example fields = ["price"]')
         return self
 
     def schedule(self) -> Schedule:
