@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sereno.builtin.options import Rule, SecretCheck, text, texts
+from sereno.builtin.text import one_line
 from sereno.core.values import Json
 
 GRACE = 2.0
@@ -76,6 +77,15 @@ def environment_names(value: Json) -> str | None:
         return None if right else "must be the name of a variable, without a value"
 
     return texts(32, item=item)(value)
+
+
+def last_words(done: Finished, secrets: Sequence[str]) -> str:
+    """The last line of standard error, safe and short, without the values that were passed on by name."""
+    text = done.errors.decode("utf-8", "replace")
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    lines = text.strip().splitlines()
+    return f": {one_line(lines[-1], 200)}" if lines else ""
 
 
 class _Collector(asyncio.SubprocessProtocol):
