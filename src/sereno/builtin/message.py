@@ -1,6 +1,6 @@
 """What actions send: stable ids from the dedupe key, one document for machines, safe texts for people."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
 from sereno.builtin.text import many_lines, one_line
@@ -74,3 +74,7 @@ async def last_check(guarded: Guarded) -> None:
     """Checks lease and deadline once more right before the effect. Raises LeaseLost: then nothing happened."""
     if guarded.before_first_byte is not None:
         await guarded.before_first_byte()
+
+
+BeforeSend = Callable[[], Awaitable[None]]
+"""The last check before an effect leaves; raises LeaseLost."""

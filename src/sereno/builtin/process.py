@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sereno.builtin.options import Rule, SecretCheck, text, texts
+from sereno.builtin.options import Rule, SecretCheck, texts
 from sereno.builtin.text import one_line
 from sereno.core.values import Json
 
@@ -58,8 +58,9 @@ def argv_rule(secret_check: SecretCheck) -> Rule:
     """A list of 1 to 64 arguments; a URL among them must not carry a secret (arguments are visible to every user)."""
 
     def item(value: Json) -> str | None:
-        problem = text(4096)(value) if value != "" else None
-        return problem or (secret_check(value) if isinstance(value, str) and "://" in value else None)
+        if not isinstance(value, str) or len(value) > 4096 or "\x00" in value:
+            return "must be a text of at most 4,096 characters without NUL"
+        return secret_check(value) if "://" in value else None
 
     whole = texts(64, item=item)
 
