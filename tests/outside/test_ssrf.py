@@ -1,5 +1,6 @@
 """The SSRF corpus against every place that takes a URL: a listener on all addresses of this machine sees no connection."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -66,31 +67,28 @@ async def test_W25_P13_no_form_reaches_a_special_address(trap: Trap, place: Plac
     assert accepted(*trap.sockets) == 0
 
 
-async def test_no_redirect_leads_to_a_special_address(trap: Trap) -> None:
-    """Every form as the Location of each redirect status: the first request alone leaves."""
-    for status in (301, 302, 303, 307, 308):
-        location = ""
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_no_redirect_leads_to_a_special_address(trap: Trap, status: int) -> None:
+    """Every form as the Location of a redirect (a seventh of them for all but 302): the first request alone leaves."""
+    location = ""
 
-        async def redirect(_: bytes, writer: object, status: int = status) -> None:
-            reply = ok(
-                b"",
-                headers=b"Location: " + location.encode("utf-8", "surrogatepass") + b"\r\n",
-                status=f"{status} Moved".encode(),
-            )
-            writer.write(reply)  # type: ignore[attr-defined]
+    async def redirect(_: bytes, writer: asyncio.StreamWriter) -> None:
+        header = b"Location: " + location.encode("utf-8", "surrogatepass") + b"\r\n"
+        writer.write(ok(b"", headers=header, status=f"{status} Moved".encode()))
 
-        async with RawServer(redirect) as server:
-            gate = trap.gate(f"127.0.0.1:{server.port}")
+    async with RawServer(redirect) as server:
+        gate = trap.gate(f"127.0.0.1:{server.port}")
 
-            async def fetch(gate: Gate, url: str, port: int = server.port) -> Reply:
-                return await gate.fetch(Fetch(f"http://127.0.0.1:{port}/", before_hop=follow))
+        async def fetch(gate: Gate, _: str) -> Reply:
+            return await gate.fetch(Fetch(server.url, before_hop=follow))
 
-            texts = [form.replace("{port}", str(trap.port)) for form in forms() if form not in RELATIVE]
-            texts = [text for text in texts if not {"\r", "\n", "\x00"} & set(text) and len(text) < 8000]
-            for location in texts if status == 302 else texts[::7]:
-                await assert_refused(Place("redirect Location", fetch, before=1), gate, location)
-            await gate.close()
-    assert {port for _, port in trap.opened} & {trap.port} == set()
+        texts = [form.replace("{port}", str(trap.port)) for form in forms() if form not in RELATIVE]
+        texts = [text for text in texts if not {"\r", "\n", "\x00"} & set(text) and len(text) < 8000]
+        assert len(texts) > 200
+        for location in texts if status == 302 else texts[::7]:
+            await assert_refused(Place("redirect Location", fetch, before=1), gate, location)
+        await gate.close()
+    assert trap.port not in {port for _, port in trap.opened}
     assert accepted(*trap.sockets) == 0
 
 

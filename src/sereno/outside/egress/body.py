@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from io import BytesIO
 
 from aiohttp import ClientResponse, hdrs
 
@@ -74,15 +75,15 @@ def _within(body: bytes, cap: int) -> bytes:
 
 
 async def _read_plain(response: ClientResponse, cap: int, clock: Clocked) -> bytes:
-    blocks, total = [], 0
+    out, total = BytesIO(), 0  # gives its bytes away without a copy
     while block := await response.content.readany():
         total += len(block)
         if total > cap:
             raise TooLarge
-        blocks.append(block)
+        out.write(block)
         clock.arrived(total)
         await asyncio.sleep(0)
-    return b"".join(blocks)
+    return out.getvalue()
 
 
 async def _read_encoded(response: ClientResponse, inflater: Inflater, cap: int, clock: Clocked) -> bytes:

@@ -3,6 +3,7 @@
 import asyncio
 import zlib
 from collections.abc import Iterable
+from io import BytesIO
 
 _STEP = 65_536
 _BREATH = 1_048_576
@@ -32,7 +33,7 @@ def encoding_of(values: Iterable[str]) -> str | None:
 
 
 class Inflater:
-    """Decodes a stream into `out`, at most `cap` bytes."""
+    """Decodes a stream, at most `cap` bytes."""
 
     def __init__(self, encoding: str, cap: int):
         self._encoding = encoding
@@ -40,7 +41,8 @@ class Inflater:
         self._unpack: zlib._Decompress | None = None
         self._members = 0
         self._since_breath = 0
-        self.out = bytearray()
+        self._total = 0
+        self._out = BytesIO()  # gives its bytes away without a copy
 
     async def feed(self, data: bytes) -> None:
         """Decodes one piece. Raises BadEncoding, TooLarge."""
@@ -55,8 +57,9 @@ class Inflater:
             piece = unpack.decompress(data, _STEP)
         except zlib.error as error:
             raise BadEncoding(f"a broken {self._encoding} body") from error
-        self.out += piece
-        if len(self.out) > self._cap:
+        self._out.write(piece)
+        self._total += len(piece)
+        if self._total > self._cap:
             raise TooLarge
         self._since_breath += len(piece)
         if self._since_breath >= _BREATH:
@@ -77,4 +80,4 @@ class Inflater:
         """The whole body. Raises BadEncoding where the stream ended early."""
         if self._unpack is not None and not self._unpack.eof:
             raise BadEncoding(f"a truncated {self._encoding} body")
-        return bytes(self.out)
+        return self._out.getvalue()

@@ -84,7 +84,7 @@ def parse_url(text: str) -> Target:
 def parse_origin(text: str) -> str:
     """Reads `https://host[:port]` (a trailing slash is accepted) and writes it the one way we compare. Raises BadUrl."""
     target = parse_url(text)
-    if target.url.raw_path_qs != "/" or "#" in text:
+    if target.url.raw_path_qs != "/" or "#" in text or "?" in text:
         raise BadUrl("an origin is scheme://host[:port] and no more")
     return target.origin
 
