@@ -93,6 +93,7 @@ async def test_W46_operations_are_listed_by_state_and_by_job(world: World) -> No
     assert record.operation.state is OperationState.ESCALATED
     assert record.operation.open_escalation is not None and record.operation.open_escalation.id == "esc_1"
     assert [found.id for found in await world.reads.escalations(ANNA, Page(subject=asked))] == ["esc_1"]
+    assert list(await world.reads.escalations(ANNA, Page(before="esc_1"))) == []
     with pytest.raises(NotFound):
         await world.reads.operation(ANNA, "op_none")
     with pytest.raises(NotFound):

@@ -15,6 +15,7 @@ from sereno.store.executor import BUSY_TIMEOUT_S, connect, translated
 from sereno.store.migrate import APPLICATION_ID, migrate, newest, version
 
 _SIDES = ("-wal", "-shm", "-journal")
+_DAMAGED = "restore a backup: sereno restore FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class Restored:
 def backup(database: Path, target: Path, *, overwrite: bool = False) -> BackedUp:
     """Writes one consistent copy of a database that others go on using, as one file, checked before it gets its name.
 
-    Raises NotFound without a database, AlreadyExists where the target is there and `overwrite` is False, Unavailable where the disk
-    does not do its part or the copy fails its check. A target that was there stays as it was until the new copy is whole.
+    Raises NotFound without a database, AlreadyExists where the target is there and `overwrite` is False, SetupError for a database
+    that is damaged or not ours, Unavailable where the disk does not do its part. A target that was there stays as it was until the new copy is whole.
     """
     if not database.exists():
         raise NotFound(f"there is no database at {database}; nothing was written", subject=str(database))
@@ -75,7 +76,8 @@ def restore(source: Path, database: Path, *, now: datetime, force: bool = False)
     The backup must be a whole Sereno database of this version or an older one (which is migrated). While somebody holds a lease in
     the database that is there, NotNow is raised; `force` takes the leases away, and what those workers bring is refused by their
     fence. All is prepared in a file of its own and then written in one transaction: a crash leaves the old content or the new.
-    Processes that have the database open see the restored content with their next statement.
+    Processes that have the database open see the restored content with their next statement; but a database that is damaged is moved
+    away as it is, and processes that had it open must be started again.
 
     What holds after restoring yesterday's file:
 
@@ -118,6 +120,8 @@ def _closing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     try:
         yield connection
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise SetupError(f"the database is damaged ({error})", hint=_DAMAGED, code="database_damaged") from error
         raise translated(error) from error
     finally:
         connection.close()
@@ -133,7 +137,7 @@ def _copy_checked(source: sqlite3.Connection, partial: Path) -> int:
         problem = _problem(copy)
         found = version(copy)
     if problem is not None:
-        raise Unavailable(f"the copy failed its check: {problem}; no backup was written", code="backup_damaged")
+        raise SetupError(f"the database is damaged ({problem}); no copy was written", hint=_DAMAGED, code="database_damaged")
     _sync(partial)
     return found
 

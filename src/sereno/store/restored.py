@@ -13,13 +13,13 @@ SELECT (SELECT count(*) FROM poll WHERE lease_until IS NOT NULL) + (SELECT count
      + (SELECT count(*) FROM delivery WHERE lease_until IS NOT NULL)
 """
 
-# Revisions rise too, since open processes keep definitions by revision.
-# A worker that claimed just before the restore holds at most the old run + 1; later claims begin at old + 3.
+# Revisions rise too, since open processes keep definitions by revision. Runs jump by 100: a worker that claims between the look at
+# the old content and the writing of the new one holds a number a little past the old one, which no later claim must give again.
 _VOID = (
-    "UPDATE poll SET run = run + 2, revision = revision + 1, due = iif(lease_until IS NULL OR state <> 'active', due, :now),"
+    "UPDATE poll SET run = run + 100, revision = revision + 1, due = iif(lease_until IS NULL OR state <> 'active', due, :now),"
     " lease_until = NULL",
-    "UPDATE operation SET run = run + 2, due = iif(lease_until IS NULL OR due IS NULL, due, :now), lease_until = NULL",
-    "UPDATE delivery SET run = run + 2, due = iif(lease_until IS NULL OR due IS NULL, due, :now), lease_until = NULL",
+    "UPDATE operation SET run = run + 100, due = iif(lease_until IS NULL OR due IS NULL, due, :now), lease_until = NULL",
+    "UPDATE delivery SET run = run + 100, due = iif(lease_until IS NULL OR due IS NULL, due, :now), lease_until = NULL",
     "UPDATE run SET status = 'abandoned', finished_at = :now, error = 'the database was restored from a backup'"
     " WHERE status = 'running'",
     "UPDATE pool SET wake = :now",
