@@ -103,6 +103,9 @@ def translated(error: sqlite3.Error) -> SerenoError:
     return InvariantBroken(f"the database refused a statement: {error}", code="database_refused")
 
 
+_GAVE_UP = Unavailable("the database gave up the transaction", hint="nothing was written; try again", code="database_unavailable")
+
+
 @dataclass(slots=True)
 class Job:
     """One thing to do: `fn` alone, or `joined` together with the other items for the same function."""
@@ -137,7 +140,7 @@ def run_group(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
         connection.execute("BEGIN IMMEDIATE")
         _run_all(connection, jobs)
         if not connection.in_transaction:
-            raise Unavailable("the database gave up the transaction", hint="nothing was written; try again")
+            raise next((job.error for job in jobs if isinstance(job.error, Unavailable)), _GAVE_UP)
         connection.execute("COMMIT")
     if whole.error is not None:
         for job in jobs:

@@ -85,16 +85,25 @@ SELECT json_group_array(json_array(workspace, id, pool))
 FROM (SELECT workspace, id, pool FROM operation WHERE close_at <= :horizon ORDER BY close_at, workspace, id LIMIT :limit);
 
 -- name: one_poll
+WITH RECURSIVE spaces (name) AS (
+    SELECT min(workspace) FROM pool
+    UNION ALL SELECT (SELECT min(workspace) FROM pool WHERE workspace > spaces.name) FROM spaces WHERE spaces.name IS NOT NULL)
 SELECT json_array(workspace, id, pool, due)
-FROM poll WHERE workspace IN (SELECT DISTINCT workspace FROM pool) AND id = :id AND state = 'active' AND due IS NOT NULL;
+FROM poll WHERE workspace IN (SELECT name FROM spaces) AND id = :id AND state = 'active' AND due IS NOT NULL;
 
 -- name: one_operation
+WITH RECURSIVE spaces (name) AS (
+    SELECT min(workspace) FROM pool
+    UNION ALL SELECT (SELECT min(workspace) FROM pool WHERE workspace > spaces.name) FROM spaces WHERE spaces.name IS NOT NULL)
 SELECT json_array(workspace, id, pool, due)
-FROM operation WHERE workspace IN (SELECT DISTINCT workspace FROM pool) AND id = :id AND state IN ('waiting', 'escalated') AND due IS NOT NULL;
+FROM operation WHERE workspace IN (SELECT name FROM spaces) AND id = :id AND state IN ('waiting', 'escalated') AND due IS NOT NULL;
 
 -- name: one_delivery
+WITH RECURSIVE spaces (name) AS (
+    SELECT min(workspace) FROM pool
+    UNION ALL SELECT (SELECT min(workspace) FROM pool WHERE workspace > spaces.name) FROM spaces WHERE spaces.name IS NOT NULL)
 SELECT json_array(workspace, id, pool, due)
-FROM delivery WHERE workspace IN (SELECT DISTINCT workspace FROM pool) AND id = :id AND state IN ('queued', 'sending') AND due IS NOT NULL;
+FROM delivery WHERE workspace IN (SELECT name FROM spaces) AND id = :id AND state IN ('queued', 'sending') AND due IS NOT NULL;
 
 -- name: load_poll
 SELECT json_group_array(json_array(

@@ -129,3 +129,9 @@ DELETE FROM run WHERE (workspace, subject, number) IN (
     SELECT workspace, subject, number FROM run
     WHERE workspace = :workspace AND started_at < :before AND finished_at IS NOT NULL
     ORDER BY started_at, subject, number LIMIT :limit);
+
+-- name: workspaces
+WITH RECURSIVE spaces (name) AS (
+    SELECT min(workspace) FROM pool
+    UNION ALL SELECT (SELECT min(workspace) FROM pool WHERE workspace > spaces.name) FROM spaces WHERE spaces.name IS NOT NULL)
+SELECT name FROM spaces WHERE name IS NOT NULL ORDER BY name;

@@ -10,7 +10,7 @@ BATCH = 500
 def purge_runs(connection: sqlite3.Connection, before: int, limit: int = BATCH) -> int:
     """Deletes up to `limit` runs that started before `before` (microseconds) and are closed; returns how many."""
     left = limit
-    workspaces = [row[0] for row in connection.execute("SELECT DISTINCT workspace FROM pool ORDER BY workspace")]
+    workspaces = [row[0] for row in connection.execute(named("commit")["workspaces"])]
     for workspace in workspaces:
         if left > 0:
             values = {"workspace": workspace, "before": before, "limit": left}
