@@ -1,5 +1,6 @@
 """One run of a poll: baseline, changes and states, stop conditions, failures and the next instant (P01–P10)."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -97,6 +98,17 @@ def test_P07_an_object_that_appears_true_after_the_baseline_fires() -> None:
     decision = run(make(fire_on=FireOn.STATE, baselined=True), read(thing("a"), thing("b")), {"a": True})
     assert occurrences(decision) == ["a@e1"]
     assert decision.summary == "2 of 2 entries changed, 1 newly matched"
+
+
+def test_P07_an_edited_condition_fires_nothing_for_what_was_seen() -> None:
+    """The store clears the truths of the old condition: unchanged objects are noted quietly, changed ones are news."""
+    poll = make(fire_on=FireOn.STATE, baselined=True)
+    poll = after(poll, run(poll, read(thing("a"), thing("b"), thing("c")), {"a": True}))
+    cleared = {external_id: replace(known, matching=None) for external_id, known in poll.known.items()}
+    edited = replace(poll, known=cleared, condition_version=2)
+    decision = run(edited, read(thing("a"), thing("b"), thing("c", "2")))
+    assert occurrences(decision) == ["c@e1"]
+    assert [decision.remember[external_id].matching for external_id in "abc"] == [True, True, True]
 
 
 def test_a_baseline_says_how_many_already_hold() -> None:

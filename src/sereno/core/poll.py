@@ -157,8 +157,7 @@ def decide_poll(  # noqa: PLR0913 - what one run learned, by name
 
     Failure: the cursor and snapshot stay, failures + 1, due = backoff (interval · 2^n to 1 day, 50–100 % jitter, never sooner
     than the schedule or a Retry-After). `more`: due at once. Otherwise due = the next instant of the schedule after `now`; passed
-    instants are counted as `missed`, never made up. The baseline run fires nothing unless `spec.baseline` is False; a STATE poll
-    whose condition was edited is baselined again, so that what already holds does not fire.
+    instants are counted as `missed`, never made up. The baseline run fires nothing unless `spec.baseline` is False.
     """
     if isinstance(reading, FailedReading):
         return _decide_failure(poll, reading, scheduled_for=scheduled_for, now=now, rng=rng)
@@ -166,21 +165,16 @@ def decide_poll(  # noqa: PLR0913 - what one run learned, by name
     remember, fired = _settle(poll, comparison, judged, baseline)
     forget = _forget(poll, reading, remember)
     plan = _plan(poll, reading, scheduled_for, now)
-    errors = [judgement for judgement in judged if judgement.verdict.kind is VerdictKind.ERROR]
+    error = _condition_error(judged)
     ended = _ending(poll, len(fired), plan, now)
-    effects = match_effects(_about(poll), fired, ended)
-    if ended is not None and not fired:
-        effects += _news(poll, "ended", ended, ())
-    already = sum(one.verdict.kind is VerdictKind.MATCH for one in judged) if baseline else 0
-    seen = _baseline_text(reading, plan, already) if baseline else _seen_text(poll, reading, comparison, len(fired))
-    troubles = _troubles(errors, len(judged), len(fired))
+    seen = _baseline_text(reading, plan, judged) if baseline else _seen_text(poll, reading, comparison, len(fired))
     return PollDecision(
         state=poll.state if ended is None else PollState.ENDED,
         due=plan.due if ended is None else None,
         cursor=poll.cursor if reading.unchanged and reading.cursor is None else reading.cursor,
         remember={external_id: known for external_id, known in remember.items() if external_id not in forget},
         forget=sorted(forget),
-        effects=effects,
+        effects=match_effects(_about(poll), fired, ended) if fired or not ended else _news(poll, _ENDED, ended, ()),
         status="ok",
         checked=len({found.external_id for found in reading.objects}),
         changed=0 if baseline else len(comparison.changes),
@@ -190,9 +184,9 @@ def decide_poll(  # noqa: PLR0913 - what one run learned, by name
         baselined=poll.baselined or not (reading.unchanged or plan.more),
         missed=plan.missed,
         requests=reading.requests,
-        summary="; ".join(part for part in (seen, *_remarks(poll, reading, plan), *troubles, ended or "") if part),
-        error=troubles[0] if errors else None,
-        condition_errors=_condition_errors(errors),
+        summary="; ".join(part for part in (seen, *_remarks(reading, plan, len(fired)), error, ended) if part),
+        error=error,
+        condition_errors=_condition_errors(judged),
         tell_user=ended,
     )
 
@@ -204,7 +198,11 @@ def _is_baseline(poll: Poll) -> bool:
 def _settle(
     poll: Poll, comparison: Comparison, judged: Sequence[Judged], baseline: bool
 ) -> tuple[dict[str, KnownObject], list[Match]]:
-    """Finds what fires, and writes the observed truths of a state condition. An error changes nothing (P07)."""
+    """Finds what fires, and writes the observed truths of a state condition. An error changes nothing (P07).
+
+    An unchanged object that this condition never judged (the condition was edited; the store then clears `matching`) was seen
+    before: its truth is noted, not fired.
+    """
     remember = dict(comparison.remember)
     fired: list[Match] = []
     for one in judged:
@@ -218,10 +216,10 @@ def _settle(
         known = remember.get(one.external_id) or poll.known[one.external_id]
         if known.matching is matches:
             continue
-        known = replace(known, matching=matches, episodes=known.episodes + matches)
-        remember[one.external_id] = known
-        if matches and not baseline:
-            fired.append(_match(one, f"e{known.episodes}"))
+        remember[one.external_id] = replace(known, matching=matches, episodes=known.episodes + matches)
+        seen_before = known.matching is None and one.change is None
+        if matches and not baseline and not seen_before:
+            fired.append(_match(one, f"e{known.episodes + 1}"))
     return remember, fired
 
 
@@ -346,9 +344,10 @@ def _news(poll: Poll, event: Event, notice: str, lines: Sequence[str]) -> list[E
     return news_effects(_about(poll), event, poll.runs + 1, notice, lines)
 
 
-def _baseline_text(reading: Reading, plan: _Plan, already: int) -> str:
+def _baseline_text(reading: Reading, plan: _Plan, judged: Sequence[Judged]) -> str:
     if reading.unchanged:
         return "unchanged, no baseline yet"
+    already = sum(one.verdict.kind is VerdictKind.MATCH for one in judged)
     more = ", more to read" if plan.more else ""
     held = f", {already} already {'matches' if already == 1 else 'match'}" if already else ""
     return f"baseline of {counted(len({found.external_id for found in reading.objects}))}{held}{more}, nothing fired"
@@ -369,24 +368,21 @@ def _seen_text(poll: Poll, reading: Reading, comparison: Comparison, matched: in
     return ", ".join(parts)
 
 
-def _remarks(poll: Poll, reading: Reading, plan: _Plan) -> tuple[str, ...]:
+def _remarks(reading: Reading, plan: _Plan, matched: int) -> tuple[str, ...]:
     missed = f"{counted(plan.missed, 'missed run', 'missed runs')} not made up" if plan.missed else ""
-    return (missed, plan.remark, plain(reading.note or "", 200))
+    flood = f"{matched - MAX_MATCHES} of the matches told in one summary" if matched > MAX_MATCHES else ""
+    return (missed, plan.remark, plain(reading.note or "", 200), flood)
+
+
+def _condition_error(judged: Sequence[Judged]) -> str | None:
+    errors = [one.verdict.error or "unknown" for one in judged if one.verdict.kind is VerdictKind.ERROR]
+    return f"condition error on {len(errors)} of {len(judged)}: {plain(errors[0], 300)}" if errors else None
 
 
 _ERRORS_KEPT = 20
 
 
-def _troubles(errors: Sequence[Judged], asked: int, matched: int) -> list[str]:
-    found = []
-    if errors:
-        first = plain(errors[0].verdict.error or "unknown", 300)
-        found.append(f"condition error on {len(errors)} of {asked}: {first}")
-    if matched > MAX_MATCHES:
-        found.append(f"{matched - MAX_MATCHES} of the matches told in one summary")
-    return found
-
-
-def _condition_errors(errors: Sequence[Judged]) -> list[str]:
+def _condition_errors(judged: Sequence[Judged]) -> list[str]:
+    errors = [one for one in judged if one.verdict.kind is VerdictKind.ERROR]
     texts = [f"{plain(one.external_id, 80)}: {plain(one.verdict.error or 'unknown', 300)}" for one in errors[:_ERRORS_KEPT]]
     return texts + ([f"and {len(errors) - _ERRORS_KEPT} more"] if len(errors) > _ERRORS_KEPT else [])
