@@ -9,7 +9,7 @@ import pytest
 
 from sereno.core.errors import LeaseLost
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
-from sereno.outside.egress.gate import Gate
+from sereno.outside.egress.gate import Gate, Seams
 from sereno.outside.egress.limits import GateLimits
 from sereno.ports import CredentialConfig, Fetch, SecretPlace
 from tests.outside.corpus import follow
@@ -354,3 +354,37 @@ async def test_a_hundred_at_once_share_the_pool() -> None:
         replies = await asyncio.gather(*(gate.fetch(Fetch(f"{server.url}/{n}")) for n in range(300)))
         await gate.close()
         assert [answered(reply).body for reply in replies] == [f"/{n}".encode() for n in range(300)]
+
+
+async def test_a_dead_first_address_gives_way_to_the_next_checked_one() -> None:
+    """A name with a dead IPv6 and a live IPv4 address is reached; both were checked."""
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["::1", "127.0.0.1", "127.0.0.1"]
+
+    async with RawServer() as server:
+        gate = make_gate("::1", "127.0.0.1", seams=Seams(resolve=resolve))
+        assert answered(await gate.fetch(Fetch(f"http://two.example:{server.port}/"))).status == 200
+        await gate.close()
+        assert server.connections == 1 and f"Host: two.example:{server.port}".encode() in server.requests[0]
+
+
+async def test_a_closed_gate_opens_anew() -> None:
+    """`close` ends connections; the next fetch makes a new one."""
+    async with RawServer() as server:
+        gate = local(server)
+        for _ in range(2):
+            assert answered(await gate.fetch(Fetch(server.url))).status == 200
+            await gate.close()
+        await gate.close()
+        assert server.connections == 2
+
+
+async def test_the_system_resolver_finds_names_and_says_when_there_is_none() -> None:
+    """`localhost` through the operating system; a reserved name (RFC 6761) is not found, and nothing is sent."""
+    async with RawServer() as server:
+        gate = make_gate("localhost")
+        assert answered(await gate.fetch(Fetch(f"http://localhost:{server.port}/"))).status == 200
+        missing = failed(await gate.fetch(Fetch("http://nobody.invalid/")))
+        await gate.close()
+        assert (missing.kind, missing.sent) == (NoReplyKind.DNS, False)

@@ -11,7 +11,7 @@ from sereno.core.observation import HttpReply, NoReply, NoReplyKind
 from sereno.outside.egress.allow import Allow
 from sereno.outside.egress.exchange import Exchange, enter, leave, socket_factory
 from sereno.outside.egress.gate import Seams
-from sereno.outside.egress.url import parse_url
+from sereno.outside.url import parse_url
 from sereno.ports import Fetch
 from tests.outside.corpus import follow
 from tests.outside.rawserver import RawServer, accepted, listener, make_gate, ok

@@ -13,7 +13,7 @@ from sereno.core.observation import HttpReply, NoReplyKind, Reply
 from sereno.outside.credentials import check_credential
 from sereno.outside.egress.exchange import plain_socket
 from sereno.outside.egress.gate import Gate, Seams
-from sereno.outside.egress.url import BadUrl, parse_origin
+from sereno.outside.url import BadUrl, parse_origin
 from sereno.ports import CredentialConfig, Fetch, SecretPlace
 from tests.outside.corpus import NAMES, RELATIVE, URL_PLACES, Place, assert_refused, follow, forms, resolve
 from tests.outside.rawserver import RawServer, accepted, listener, make_gate, ok

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from sereno.outside.egress.url import BadUrl, parse_origin, parse_url, resolve_location
+from sereno.outside.url import BadUrl, parse_origin, parse_url, resolve_location
 
 
 @pytest.mark.parametrize(

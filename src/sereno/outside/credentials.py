@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sereno.core.errors import Fault
-from sereno.outside.egress.url import BadUrl, parse_origin
 from sereno.outside.redaction import SHORTEST, Redaction
 from sereno.outside.secret import MASK, Secret, looks_like_secret
+from sereno.outside.url import BadUrl, parse_origin
 from sereno.ports import CredentialConfig, SecretPlace
 
 LONGEST = 16_384

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 
 from sereno.outside.egress.address import Address, embedded
-from sereno.outside.egress.url import BadUrl, parse_url
+from sereno.outside.url import BadUrl, parse_url
 
 Network = IPv4Network | IPv6Network
 

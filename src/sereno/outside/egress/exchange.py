@@ -17,7 +17,7 @@ from sereno.core.errors import SerenoError
 from sereno.outside.egress.address import Address, parse_address
 from sereno.outside.egress.allow import Allow
 from sereno.outside.egress.resolve import Refused, Resolve, check_address, checked_addresses
-from sereno.outside.egress.url import Target
+from sereno.outside.url import Target
 
 OpenSocket = Callable[[AddrInfoType], socket.socket]
 

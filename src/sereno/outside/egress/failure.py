@@ -20,7 +20,7 @@ from sereno.outside.egress.body import HeadersTooLarge
 from sereno.outside.egress.decode import BadEncoding, TooLarge
 from sereno.outside.egress.exchange import Exchange, SecondSend, Stopped
 from sereno.outside.egress.resolve import Refused
-from sereno.outside.egress.url import BadUrl
+from sereno.outside.url import BadUrl
 
 
 class BadRedirect(Exception):

@@ -25,9 +25,9 @@ from sereno.outside.egress.exchange import (
 from sereno.outside.egress.failure import BadRedirect, Failures, classify
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.resolve import Refused, Resolve, SystemResolver, check_target
-from sereno.outside.egress.url import BadUrl, Target, parse_origin, parse_url
 from sereno.outside.egress.wire import Wire
 from sereno.outside.redaction import Redaction
+from sereno.outside.url import BadUrl, Target, parse_origin, parse_url
 from sereno.ports import Fetch
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sereno.outside.egress.failure import BadRedirect
-from sereno.outside.egress.url import BadUrl, Target, resolve_location
+from sereno.outside.url import BadUrl, Target, resolve_location
 
 STATUSES = frozenset({301, 302, 303, 307, 308})
 _KEPT_ELSEWHERE = frozenset({"accept", "accept-language", "user-agent"})

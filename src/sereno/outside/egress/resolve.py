@@ -8,7 +8,7 @@ from ipaddress import IPv6Address
 
 from sereno.outside.egress.address import Address, parse_address, why_name_denied, why_special
 from sereno.outside.egress.allow import Allow
-from sereno.outside.egress.url import BAD_PORTS, Target
+from sereno.outside.url import BAD_PORTS, Target
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Finds all A and AAAA addresses of a name. Raises OSError where there are none."""

@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 from sereno.outside.egress.exchange import GateRequest, GateResolver, OpenSocket, socket_factory
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.resolve import Resolve
-from sereno.outside.egress.url import Target
+from sereno.outside.url import Target
 
 _NO_TIMEOUT = ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)  # the gate's own timer bounds all
 _READ_BUFFER = 65_536
