@@ -12,8 +12,8 @@ step() {
     "$@" || failed="$failed $name"
 }
 
-step format "$bin/ruff" format --check --quiet .
-step lint "$bin/ruff" check --quiet .
+step format "$bin/ruff" format --check --quiet --output-format concise .
+step lint "$bin/ruff" check --quiet --output-format concise .
 step types "$bin/mypy"
 step imports "$bin/lint-imports" --no-cache
 step locks "$bin/python" -m scripts.locks check
