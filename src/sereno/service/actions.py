@@ -8,7 +8,9 @@ from sereno.service.deps import Deps
 from sereno.settings.definition import ActionModel
 
 
-def resolve_actions(deps: Deps, wanted: Sequence[str | ActionModel], *, where: str, origin: str) -> tuple[list[ActionRef], list[Fault]]:
+def resolve_actions(
+    deps: Deps, wanted: Sequence[str | ActionModel], *, where: str, origin: str
+) -> tuple[list[ActionRef], list[Fault]]:
     """Resolves names of `[actions.NAME]`, bare types such as `console`, and inline tables. Every fault is listed."""
     resolved: list[ActionRef] = []
     faults: list[Fault] = []
@@ -47,7 +49,10 @@ def _resolve(deps: Deps, model: ActionModel, *, place: str, origin: str) -> Acti
         near = nearest(model.type, list(deps.plugins.actions))
         return [Fault(place, f"no action type `{model.type}`", f"did you mean `{near}`?" if near else None)]
     options = model.options()
-    faults = [Fault(f"{place}.{fault.where}" if fault.where else place, fault.message, fault.hint) for fault in plugin.check(options, origin=origin)]
+    faults = [
+        Fault(f"{place}.{fault.where}" if fault.where else place, fault.message, fault.hint)
+        for fault in plugin.check(options, origin=origin)
+    ]
     if faults:
         return faults
     policy = Policy(model.policy) if model.policy else plugin.default_policy

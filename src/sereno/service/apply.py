@@ -38,7 +38,9 @@ class Apply:
         wanted = self._check(owner)
         existing = {record.poll.spec.name: record for record in await self._all()}
         self._refuse_foreign(wanted, existing, owner)
-        done = [await self._apply_one(checked, existing.get(name), owner, loaded.where("poll", index), dry_run) for index, (name, checked) in enumerate(wanted.items())]
+        done = []
+        for index, (name, checked) in enumerate(wanted.items()):
+            done.append(await self._apply_one(checked, existing.get(name), owner, loaded.where("poll", index), dry_run))
         gone = [record for name, record in existing.items() if record.managed_by == owner and name not in wanted]
         return done + [await self._gone(record, dry_run, prune) for record in gone]
 
@@ -67,7 +69,11 @@ class Apply:
 
     def _refuse_foreign(self, wanted: dict[str, Checked], existing: dict[str, PollRecord], owner: str) -> None:
         faults = [
-            Fault(self._deps.loaded.where("poll", index), f"poll `{name}` exists already, managed by {existing[name].managed_by}", "rename one, or remove the other")
+            Fault(
+                self._deps.loaded.where("poll", index),
+                f"poll `{name}` exists already, managed by {existing[name].managed_by}",
+                "rename one, or remove the other",
+            )
             for index, name in enumerate(wanted)
             if name in existing and existing[name].managed_by != owner
         ]

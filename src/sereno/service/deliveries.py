@@ -41,6 +41,13 @@ class Runs:
             subject = (await self._deps.reads.poll(self._deps.who, subject)).poll.id
         return await self._deps.reads.runs(self._deps.who, Page(limit=limit, before=before, subject=subject))
 
+    async def same_instant(self, record: RunRecord) -> Sequence[RunRecord]:
+        """The other tries at the same due instant, newest first, among the runs around it: whether it ran twice."""
+        number = int(record.id.rpartition(".")[2])
+        page = Page(limit=50, before=f"{record.subject}.{number + 25}", subject=record.subject)
+        near = await self._deps.reads.runs(self._deps.who, page)
+        return [run for run in near if run.id != record.id and run.scheduled_for == record.scheduled_for]
+
     async def get(self, run: str) -> tuple[RunRecord, Sequence[DeliveryRecord]]:
         """One run by `SUBJECT.NUMBER`, with the deliveries of its subject made while it ran. Raises NotFound."""
         subject, dot, number = run.rpartition(".")
@@ -53,5 +60,9 @@ class Runs:
         deliveries = await self._deps.reads.deliveries(self._deps.who, Page(limit=1000, subject=subject))
         record = found[0]
         end = record.finished_at
-        mine = [item for item in deliveries if record.started_at <= item.delivery.created_at and (end is None or item.delivery.created_at <= end)]
+        mine = [
+            item
+            for item in deliveries
+            if record.started_at <= item.delivery.created_at and (end is None or item.delivery.created_at <= end)
+        ]
         return record, mine

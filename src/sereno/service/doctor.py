@@ -48,15 +48,21 @@ class Doctor:
             return Health([Check("database", "bad", error.message, error.hint)], None)
         checks = [Check("database", "ok", f"{self._deps.loaded.database} is readable")]
         checks.append(_pulse(counts, None if counts.oldest_overdue_at is None else now - counts.oldest_overdue_at))
-        checks.append(_count("dead letters", counts.deliveries.get("dead", 0) + counts.deliveries.get("ambiguous", 0), "see `sereno delivery list --state dead` and `--state ambiguous`"))
-        checks.append(_count("disabled polls", counts.polls.get("disabled", 0), "see `sereno poll list --state disabled`, then `sereno poll resume NAME`"))
+        dead = counts.deliveries.get("dead", 0) + counts.deliveries.get("ambiguous", 0)
+        checks.append(_count("dead letters", dead, "see `sereno delivery list --state dead` and `--state ambiguous`"))
+        disabled = counts.polls.get("disabled", 0)
+        checks.append(
+            _count("disabled polls", disabled, "see `sereno poll list --state disabled`, then `sereno poll resume NAME`")
+        )
         checks.append(_count("open questions", counts.open_escalations, "see `sereno escalation list`"))
         return Health(checks, counts)
 
 
 def _pulse(counts: Counts, lateness: timedelta | None) -> Check:
     if counts.overdue and lateness is not None:
-        return Check("driver", "bad", f"{counts.overdue} pieces of work are overdue, the oldest by {format_duration(timedelta(seconds=int(lateness.total_seconds())))}", "start `sereno up`, or run `sereno once` from cron")
+        oldest = format_duration(timedelta(seconds=int(lateness.total_seconds())))
+        says = f"{counts.overdue} pieces of work are overdue, the oldest by {oldest}"
+        return Check("driver", "bad", says, "start `sereno up`, or run `sereno once` from cron")
     if counts.last_claim_at is None:
         return Check("driver", "ok", "nothing has run yet, and nothing is overdue")
     return Check("driver", "ok", f"nothing is overdue; the last claim was at {counts.last_claim_at:%Y-%m-%d %H:%M:%S} UTC")

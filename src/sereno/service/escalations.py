@@ -59,5 +59,7 @@ def _option(question: Escalation, key: str) -> Option:
     known = [option.key for option in question.options]
     near = nearest(key, known)
     raise RequestError(
-        f"{question.id} has no option `{key}`", subject=question.id, hint=f"did you mean `{near}`?" if near else f"options: {', '.join(known)}"
+        f"{question.id} has no option `{key}`",
+        subject=question.id,
+        hint=f"did you mean `{near}`?" if near else f"options: {', '.join(known)}",
     )

@@ -14,6 +14,7 @@ from sereno.core.values import Json, format_duration
 from sereno.ports import NewOperation, Page
 from sereno.service.actions import resolve_actions
 from sereno.service.deps import Deps
+from sereno.service.guess import secrets_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Operations:
         document = self._document(wanted)
         contract = deps.plugins.contracts.contract(document)
         faults = _credential_faults(deps, wanted)
+        faults += secrets_of(deps, {"job": wanted.job_id, "base": wanted.base, "param": wanted.parameters}, "wait")
         url = _url(contract, wanted, faults)
         limits = _limits(contract, wanted, faults)
         names = deps.loaded.settings.waiting.actions if wanted.actions is None else wanted.actions
@@ -108,9 +110,12 @@ class Operations:
 
     def _document(self, wanted: Wanted) -> Mapping[str, Json]:
         document = self._deps.plugins.contracts.document(wanted.contract)
-        if wanted.states or wanted.state_path:
+        if not (wanted.states or wanted.state_path):
+            return document
+        try:
             return with_states(document, wanted.states or {}, wanted.state_path)
-        return document
+        except ValueError as error:
+            raise RequestError(str(error), subject=wanted.contract, hint="leave out the state words and --state-path") from error
 
     async def wait(self, operation: str) -> OperationRecord:
         """Drives this one operation until it stops waiting: a result, an end, or a question for a person."""
@@ -166,7 +171,11 @@ def _limits(contract: Contract, wanted: Wanted, faults: list[Fault]) -> Limits |
     missing = [name for name in Limits.__dataclass_fields__ if name not in given]
     if missing:
         faults.append(
-            Fault("wait", f"contract {contract.name} has no limits of its own; missing: {', '.join(missing)}", "give --deadline, --max-requests, --max-failures and --max-throttles")
+            Fault(
+                "wait",
+                f"contract {contract.name} has no limits of its own; missing: {', '.join(missing)}",
+                "give --deadline, --max-requests, --max-failures and --max-throttles",
+            )
         )
         return None
     return Limits(**given)

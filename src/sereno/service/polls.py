@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sereno.core.change import Comparison, FailedReading, Reading, ReadFailure, find_changes
+from sereno.core.change import Comparison, FailedReading, ReadFailure, Reading, find_changes
 from sereno.core.errors import Fault, NotNow, RequestError, SetupError, nearest
 from sereno.core.poll import PollSpec, PollState, Verdict, VerdictKind
 from sereno.core.record import PollRecord
@@ -16,7 +16,9 @@ from sereno.core.work import Principal
 from sereno.ports import Guarded, Page
 from sereno.service.actions import resolve_actions
 from sereno.service.deps import Deps
+from sereno.service.guess import derive_name, guess_source, secrets_of
 from sereno.settings import PollModel, poll_to_model
+from sereno.settings.definition import ActionModel
 
 SAMPLE = 5
 
@@ -74,7 +76,9 @@ def read_model(body: Mapping[str, Any], *, where: str = "poll") -> PollModel:
         for item in error.errors(include_url=False, include_input=False, include_context=False):
             name = ".".join(str(part) for part in item["loc"] if part not in ("str", "ActionModel"))
             near = nearest(name, list(PollModel.model_fields)) if item["type"] == "extra_forbidden" else None
-            message = f"unknown setting `{name}`" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
+            message = (
+                f"unknown setting `{name}`" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
+            )
             faults.append(Fault(f"{where}.{name}" if name else where, message, f"did you mean `{near}`?" if near else None))
         raise SetupError("the poll is not right; nothing was stored", faults) from error
 
@@ -97,10 +101,11 @@ class Polls:
         if source is None:
             near = nearest(model.source.type, list(deps.plugins.sources))
             known = ", ".join(sorted(deps.plugins.sources))
-            faults.append(Fault(f"{where}: source.type", f"no source type `{model.source.type}`", f"did you mean `{near}`?" if near else f"known: {known}"))
+            hint = f"did you mean `{near}`?" if near else f"known: {known}"
+            faults.append(Fault(f"{where}: source.type", f"no source type `{model.source.type}`", hint))
         else:
             for fault in source.check(model.source.options(), origin=origin):
-                faults.append(Fault(f"{where}: source.{fault.where}", fault.message, fault.hint))
+                faults.append(Fault(f"{where}: source.{fault.where.removeprefix('source.')}", fault.message, fault.hint))
         credential = model.source.options().get("credential")
         if credential is not None and credential not in deps.loaded.settings.credentials:
             near = nearest(str(credential), list(deps.loaded.settings.credentials))
@@ -116,11 +121,26 @@ class Polls:
             faults.append(Fault(f"{where}: cron", str(error)))
         actions, more = resolve_actions(deps, model.actions, where=where, origin=origin)
         faults += more
+        faults += _literal_secrets(deps, model, where, {fault.where for fault in faults})
         if faults or source is None:
             raise SetupError("the poll is not right; nothing was stored", faults)
         spec = model.spec(user=self._who.user, origin=origin, actions=tuple(actions))
         state = PollState.PAUSED if model.paused else PollState.ACTIVE
         return Checked(spec, source.place(spec.source).pool, state)
+
+    async def guess(self, url: str, *, credential: str | None = None, name: str | None = None) -> PollModel:
+        """Asks an address once and proposes a poll for it: feed, JSON or page; hourly; named after the address and free.
+
+        Raises SetupError for a URL that carries a secret, RequestError where there is no answer to guess from.
+        """
+        source = await guess_source(self._deps, url, credential)
+        return read_model({"name": name or await self.free_name(url), "source": source, "every": "1h"}, where=name or "poll")
+
+    async def free_name(self, text: str) -> str:
+        """A name made out of an address, a path or a command that no poll has."""
+        wanted = derive_name(text)
+        taken = {record.poll.spec.name for record in await self.list()}
+        return next(name for name in (wanted, *(f"{wanted}-{number}" for number in range(2, 10_000))) if name not in taken)
 
     async def preview(self, model: PollModel, *, where: str = "poll") -> Preview:
         """Reads the source once and shows what the condition says; stores nothing, fires nothing."""
@@ -244,6 +264,14 @@ class Polls:
         return Difference(spec.name, found, note=note)
 
 
+def _literal_secrets(deps: Deps, model: PollModel, where: str, told: set[str]) -> list[Fault]:
+    """Secrets written out in a definition, less those that the plug-in told already."""
+    inline = [item.options() if isinstance(item, ActionModel) else item for item in model.actions]
+    found = secrets_of(deps, {"name": model.name, "source": model.source.options(), "when": model.when, "actions": inline}, where)
+    placed = [Fault(fault.where.replace(f"{where}.", f"{where}: ", 1), fault.message, fault.hint) for fault in found]
+    return [fault for fault in placed if fault.where not in told]
+
+
 def _warnings(sample: Sequence[Sampled]) -> list[str]:
     broken = [item for item in sample if VerdictKind.ERROR in (item.as_new.kind, item.as_updated.kind)]
     if not broken:
@@ -255,7 +283,8 @@ def _warnings(sample: Sequence[Sampled]) -> list[str]:
 def _refuse_hopeless(preview: Preview, name: str) -> None:
     failure = preview.failure
     if failure is not None and failure.failure is ReadFailure.REFUSED:
-        raise RequestError(f"the source of {name} is refused: {failure.message}", subject=name, hint="private addresses need [egress] allow", code="egress_refused")
+        hint = "private addresses need [egress] allow"
+        raise RequestError(f"the source of {name} is refused: {failure.message}", subject=name, hint=hint, code="egress_refused")
     if preview.sample and all(VerdictKind.ERROR is item.as_new.kind is item.as_updated.kind for item in preview.sample):
         raise RequestError(
             f"the condition of {name} is an error on every sampled object: {preview.sample[0].as_new.error}",

@@ -1,8 +1,11 @@
 """The entry point. `sereno version` answers before anything heavy is imported; each noun is imported when it is used."""
 
+import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from types import TracebackType
 
 NOUNS = ("poll", "operation", "escalation", "run", "delivery", "contract", "config")
 VERBS = ("init", "up", "once", "wait", "apply", "demo", "doctor", "backup", "restore")
@@ -14,9 +17,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments in (["version"], ["--version"], ["-V"]):
         print(f"sereno {version('sereno')}")
         sys.exit(0)
+    if os.environ.get("SERENO_DEBUG") != "1":
+        sys.excepthook = tell_bug
     from sereno.faces.cli.commands import run_command
 
     sys.exit(run_command(arguments))
+
+
+def tell_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Tells of a fault of our own in one line; Python then exits with 1. The error's text stays out: it may hold foreign content."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+    message = f"this is a fault of Sereno's own ({kind.__name__}{place}); what was stored stays as it was"
+    hint = "run the same command with SERENO_DEBUG=1 and report what it prints"
+    if "--json" in sys.argv:
+        body = {"code": "bug", "message": message, "subject": None, "hint": hint}
+        print(json.dumps({"schema": "sereno.error/1", "error": body}))
+    else:
+        print(f"sereno: {message} — {hint}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta, tzinfo
 from enum import Enum
-from typing import Any
-from zoneinfo import ZoneInfo
+from importlib.metadata import version
+from typing import Annotated, Any
 
-from sereno.core.errors import MAPPINGS, SerenoError, SetupError
+from cyclopts import Parameter
+
+from sereno.core.errors import SerenoError, SetupError, mapping_of
 from sereno.core.values import format_duration
 
 EXIT_OK, EXIT_BUG, EXIT_USAGE, EXIT_JOB_FAILED, EXIT_ESCALATED, EXIT_LIMIT, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_INTERRUPTED = (
@@ -55,9 +57,9 @@ def safe(text: object, *, most: int = 200) -> str:
 class Output:
     """Where one command writes: standard output for its answer, standard error for remarks."""
 
-    def __init__(self, *, as_json: bool, zone: str | None = None):
+    def __init__(self, *, as_json: bool, zone: tzinfo | None = None):
         self.as_json = as_json
-        self._zone: tzinfo | None = ZoneInfo(zone) if zone else None
+        self._zone = zone
 
     def answer(self, schema: str, body: Mapping[str, Any]) -> None:
         """Prints the JSON answer, with `schema` first; in text mode nothing."""
@@ -68,6 +70,13 @@ class Output:
         """Prints one line for a person; in JSON mode nothing."""
         if not self.as_json:
             print(text)
+
+    def pairs(self, rows: Iterable[tuple[str, object]], *, indent: str = "") -> None:
+        """Prints names and values in two columns, empty values left out; in JSON mode nothing."""
+        shown = [(name, value) for name, value in rows if value not in (None, "")]
+        width = max((len(name) for name, _ in shown), default=0)
+        for name, value in shown:
+            self.say(f"{indent}{name.ljust(width)}  {safe(value, most=500)}")
 
     def remark(self, text: str) -> None:
         """Prints a warning or progress for a person on standard error."""
@@ -87,6 +96,10 @@ class Output:
         """An instant in the user's zone, or a dash."""
         return "-" if instant is None else f"{instant.astimezone(self._zone):%Y-%m-%d %H:%M:%S %Z}"
 
+    def clock(self, instant: datetime) -> str:
+        """The same without the date, for lines that follow each other."""
+        return f"{instant.astimezone(self._zone):%H:%M:%S}"
+
     def fail(self, error: SerenoError) -> int:
         """Prints what happened, to which thing, and what to do; answers the exit code."""
         code = exit_code(error)
@@ -96,10 +109,21 @@ class Output:
                 body["faults"] = plain(error.faults)
             print(json.dumps({"schema": "sereno.error/1", "error": body}, ensure_ascii=False))
         else:
-            print(f"sereno: {error}", file=sys.stderr)
+            for line in f"sereno: {error}".splitlines():
+                print(line[: len(line) - len(line.lstrip(" "))] + safe(line, most=1000), file=sys.stderr)
         return code
+
+
+def say_version(
+    *, json_: Annotated[bool, Parameter(name="--json", help="Print one JSON document with a schema name.")] = False
+) -> int:
+    """Prints the version."""
+    out = Output(as_json=json_)
+    out.say(f"sereno {version('sereno')}")
+    out.answer("version", {"version": version("sereno")})
+    return EXIT_OK
 
 
 def exit_code(error: SerenoError) -> int:
     """The exit code of an error, from the one table."""
-    return next(MAPPINGS[kind].exit_code for kind in type(error).__mro__ if kind in MAPPINGS)
+    return mapping_of(error).exit_code

@@ -2,14 +2,16 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cyclopts import Parameter
 
-from sereno.core.errors import SerenoError
+from sereno.core.errors import Fault, SerenoError, SetupError
 from sereno.core.work import Principal
 from sereno.faces.cli.output import EXIT_INTERRUPTED, EXIT_OK, Output
 from sereno.settings import Loaded, load_settings
@@ -20,36 +22,40 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Common:
+class Flags:
     """Flags of every command."""
 
-    json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document with a schema name.")] = False
-    config: Annotated[str | None, Parameter(name="--config", help="Settings file; default: SERENO_CONFIG, ./sereno.toml, XDG.")] = None
+    json: Annotated[bool, Parameter(name="--json", help="Print one JSON document with a schema name.")] = False
+    config: Annotated[
+        str | None, Parameter(name="--config", help="Settings file. Default: SERENO_CONFIG, ./sereno.toml, then your XDG folder.")
+    ] = None
 
 
-DEFAULT = Common()
+DEFAULT = Flags()
 Body = Callable[["Sereno", Output], Awaitable[int | None]]
+PlainBody = Callable[[Loaded, Output], Awaitable[int | None]]
 
 
-def run(common: Common, body: Body) -> int:
+def run(flags: Flags, body: Body) -> int:
     """Opens the app, runs the body, prints errors; answers the exit code."""
-    return run_plain(common, lambda loaded, out: _with_app(loaded, out, body))
+    return run_plain(flags, lambda loaded, out: _with_app(loaded, out, body))
 
 
 async def _with_app(loaded: Loaded, out: Output, body: Body) -> int | None:
     from sereno.app import open_app
 
     who = Principal(user=os.environ.get("USER") or "local")
-    async with open_app(loaded, who=who, origin="cli") as app:
+    # With --json, standard output is one document; what the console action says then goes to standard error.
+    async with open_app(loaded, who=who, origin="cli", console=sys.stderr if out.as_json else sys.stdout) as app:
         return await body(app, out)
 
 
-def run_plain(common: Common, body: Callable[[Loaded, Output], Awaitable[int | None]]) -> int:
+def run_plain(flags: Flags, body: PlainBody) -> int:
     """The same without opening a database: for commands that need settings only."""
-    out = Output(as_json=common.json)
+    out = Output(as_json=flags.json)
     try:
-        loaded = load_settings(common.config, os.environ, Path.cwd())
-        out = Output(as_json=common.json, zone=loaded.settings.zone)
+        loaded = load_settings(flags.config, os.environ, Path.cwd())
+        out = Output(as_json=flags.json, zone=_zone(loaded))
         return asyncio.run(_main(body, loaded, out)) or EXIT_OK
     except SerenoError as error:
         return out.fail(error)
@@ -57,5 +63,14 @@ def run_plain(common: Common, body: Callable[[Loaded, Output], Awaitable[int | N
         return EXIT_INTERRUPTED
 
 
-async def _main(body: Callable[[Loaded, Output], Awaitable[int | None]], loaded: Loaded, out: Output) -> int | None:
+def _zone(loaded: Loaded) -> ZoneInfo | None:
+    zone = loaded.settings.zone
+    try:
+        return ZoneInfo(zone) if zone else None
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        fault = Fault(loaded.where("zone"), f"no time zone named `{zone}`", "write for example Europe/Madrid or UTC")
+        raise SetupError("the settings are not right; nothing was started", [fault]) from error
+
+
+async def _main(body: PlainBody, loaded: Loaded, out: Output) -> int | None:
     return await body(loaded, out)

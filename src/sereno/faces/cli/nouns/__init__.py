@@ -1,0 +1,1 @@
+"""The nouns: one module each, which exports `app`."""

@@ -1,0 +1,91 @@
+"""`sereno contract`: how providers behave, as data."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from sereno.core.contract import Contract
+from sereno.faces.cli.output import Output
+from sereno.faces.cli.session import DEFAULT, Flags, run
+from sereno.faces.cli.show.words import brief
+
+if TYPE_CHECKING:
+    from sereno.app import Sereno
+
+app = App(name="contract", help="Look at how providers behave, as Sereno reads it; check a contract of your own.")
+
+
+@app.command(name="list")
+def list_(*, flags: Flags = DEFAULT) -> int:
+    """List the contracts that ship with Sereno and those of your folders."""
+
+    async def body(sereno: "Sereno", out: Output) -> None:
+        contracts = sereno.contracts.list()
+        out.table(["contract", "version", "title", "evidence"], [(c.name, c.version, c.title, c.verified) for c in contracts])
+        rows = [
+            {"name": c.name, "version": c.version, "title": c.title, "verified": c.verified, "digest": c.digest}
+            for c in contracts
+        ]
+        out.answer("contracts", {"contracts": rows})
+
+    return run(flags, body)
+
+
+@app.command
+def show(name: Annotated[str, Parameter(help="Name of the contract.")], /, *, flags: Flags = DEFAULT) -> int:
+    """Show one contract: the status call, the state table, delays, limits and where the facts come from."""
+
+    async def body(sereno: "Sereno", out: Output) -> None:
+        _show(out, sereno.contracts.get(name))
+        out.answer("contract", {"name": name, "document": sereno.contracts.document(name)})
+
+    return run(flags, body)
+
+
+@app.command
+def check(file: Annotated[Path, Parameter(help="A contract file, TOML.")], /, *, flags: Flags = DEFAULT) -> int:
+    """Check a contract file; every fault is listed at once."""
+
+    async def body(sereno: "Sereno", out: Output) -> None:
+        contract = sereno.contracts.check(file)
+        out.say(f"{file} is a valid contract: {contract.name} {contract.version}, {len(contract.states)} states")
+        out.answer(
+            "contract_check", {"file": str(file), "name": contract.name, "version": contract.version, "digest": contract.digest}
+        )
+
+    return run(flags, body)
+
+
+def _show(out: Output, contract: Contract) -> None:
+    delays, limits = contract.delays, contract.limits
+    out.say(f"{contract.name} {contract.version}: {contract.title}")
+    out.pairs(
+        [
+            ("status call", f"{contract.method} {contract.url}"),
+            ("parameters", ", ".join(contract.parameters)),
+            ("origins", ", ".join(contract.origins) or "that of the address you give"),
+            ("only observes", contract.observational or "no evidence: each wait needs --allow-unproven-status"),
+            ("first look", f"after {brief(delays.first)}"),
+            ("pauses", f"{brief(delays.base)} growing to {brief(delays.maximum)}, at least {brief(delays.min_gap)}"),
+            ("limits", "you give them" if limits is None else _limits(limits)),
+            ("success allows", contract.allows),
+            ("without success", f"the {contract.decides_next} decides"),
+            ("cancelling", "not documented" if contract.cancel is None else contract.cancel.effects),
+            ("source", contract.source),
+            ("evidence", contract.verified),
+        ],
+        indent="  ",
+    )
+    words: dict[str, list[str]] = {}
+    for word, meaning in contract.states.items():
+        words.setdefault(meaning.value, []).append(word)
+    out.say("  states" if words else "  states: you give them with --success, --failure, --pending …")
+    out.pairs([(meaning, ", ".join(found)) for meaning, found in words.items()], indent="    ")
+
+
+def _limits(limits: Any) -> str:
+    return (
+        f"{limits.deadline_s:g}s, {limits.max_status_requests} requests, {limits.max_transport_failures} failures,"
+        f" {limits.max_throttles} throttled answers"
+    )

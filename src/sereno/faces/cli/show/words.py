@@ -1,0 +1,50 @@
+"""Sentences for what the records hold in codes."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from sereno.core.observation import DelaySource
+from sereno.core.schedule import Interval, Schedule
+from sereno.core.values import Json, format_duration
+
+DELAYS: Mapping[str, str] = {
+    DelaySource.PROVIDER_RETRY_AFTER: "the provider asked to wait (Retry-After)",
+    DelaySource.PROVIDER_POLL_HINT: "the provider's answer says when to ask again",
+    DelaySource.LOCAL_BACKOFF: "Sereno's own growing pause",
+    DelaySource.CONTRACT_SCHEDULE: "the contract says when to look",
+    DelaySource.MANUAL_EXTENSION: "a person decided to go on",
+}
+"""Why the next look is when it is."""
+
+
+def schedule_words(schedule: Schedule) -> str:
+    """Restates a schedule."""
+    if not isinstance(schedule, Interval):
+        return f"cron `{schedule.expression}` in {schedule.zone}"
+    jitter = "" if not schedule.jitter else f", each time moved by the same share of up to {brief(schedule.jitter)}"
+    return f"every {brief(schedule.every)}{jitter}"
+
+
+def brief(span: timedelta) -> str:
+    """A duration with its two largest units: `1h30m`, `12s`, `3d4h`."""
+    seconds = span.total_seconds()
+    if abs(seconds) < 10:
+        return format_duration(timedelta(seconds=round(seconds, 1)))
+    step = 1 if abs(seconds) < 3600 else 60 if abs(seconds) < 86_400 else 3600
+    return format_duration(timedelta(seconds=round(seconds / step) * step))
+
+
+def away(instant: datetime, now: datetime) -> str:
+    """How far an instant is: `in 4m`, `12s ago`, `now`."""
+    span = instant - now
+    if abs(span) < timedelta(seconds=1):
+        return "now"
+    return f"in {brief(span)}" if span > timedelta(0) else f"{brief(-span)} ago"
+
+
+def reference(source: Mapping[str, Json]) -> str:
+    """What a source reads, in one line: its address, path or command."""
+    argv = source.get("argv")
+    if isinstance(argv, list):
+        return " ".join(str(part) for part in argv)
+    return str(source.get("url") or source.get("path") or "")

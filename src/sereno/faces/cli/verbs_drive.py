@@ -1,0 +1,87 @@
+"""`sereno up` and `sereno once`: the two ways to let due work run."""
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from sereno.faces.cli.output import Output
+from sereno.faces.cli.pulse import running
+from sereno.faces.cli.session import DEFAULT, Flags, run
+from sereno.faces.cli.verbs_setup import tell_applied
+
+if TYPE_CHECKING:
+    from sereno.app import Sereno
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["text", "json"]
+LogLevel = Annotated[Level, Parameter(name="--log-level", help="Least level that is logged.")]
+LogFormat = Annotated[Format, Parameter(name="--log-format", help="How log lines on standard error look.")]
+
+
+def set_up_logs(level: str, form: str) -> None:
+    """Structured logs to standard error: the fields of O02, one line each."""
+    import structlog
+
+    last = structlog.processors.JSONRenderer() if form == "json" else structlog.dev.ConsoleRenderer(colors=False)
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            last,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags: Flags = DEFAULT) -> int:
+    """Keep watch: run what falls due until told to end. Ctrl-C or SIGTERM lets running work finish first."""
+
+    async def body(sereno: "Sereno", out: Output) -> None:
+        set_up_logs(log_level, log_format)
+        tell_applied(out, await sereno.apply())
+        out.say(await _watching(sereno))
+        sys.stdout.flush()
+        with running(sereno.loaded.database):
+            async with sereno.stopping_on_signals():
+                tally = await sereno.run()
+        out.say(f"Ended. {tally.done} pieces of work done.")
+        out.answer("up", {"tally": tally})
+
+    return run(flags, body)
+
+
+async def _watching(sereno: "Sereno") -> str:
+    health = await sereno.doctor.look()
+    counts = health.counts
+    polls = 0 if counts is None else counts.polls.get("active", 0)
+    waits = 0 if counts is None else counts.operations.get("waiting", 0)
+    asked = 0 if counts is None else counts.open_escalations
+    questions = f", {_counted(asked, 'question')} for you (sereno escalation list)" if asked else ""
+    return f"Watching {_counted(polls, 'poll')}, waiting on {_counted(waits, 'job')}{questions}; database {sereno.loaded.database}. Ctrl-C ends."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def once(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags: Flags = DEFAULT) -> int:
+    """Do what is due now, and the effects of that, then end. Made for cron; safe beside a running `sereno up`."""
+
+    async def body(sereno: "Sereno", out: Output) -> None:
+        set_up_logs(log_level, log_format)
+        applied = await sereno.apply()
+        tell_applied(out, applied)
+        async with sereno.stopping_on_signals():
+            tally = await sereno.once()
+        left = f", {tally.unavailable} put off" if tally.unavailable else ""
+        lost = f", {tally.lost} taken over by another process" if tally.lost else ""
+        out.say(f"Done: {_counted(tally.done, 'piece')} of work{left}{lost}.")
+        out.answer("once", {"tally": tally, "applied": applied})
+
+    return run(flags, body)
