@@ -69,12 +69,12 @@ def charset(content_type: str | None) -> str | None:
 
 
 def html_text(html: str) -> str:
-    """Turns markup into plain text: blocks become lines, scripts, styles and comments vanish, entities are read once.
+    """Turns markup into plain text: blocks become lines, line ends of the source spaces; scripts, styles and comments vanish.
 
-    Works on tags alone and builds no tree, since both HTML tree builders at hand need quadratic time or memory for
+    Entities are read once. Works on tags alone and builds no tree, since both HTML tree builders at hand need quadratic time or memory for
     hostile nesting. The result is text and may contain `<`; it is never to be shown as HTML.
     """
-    text = _BLOCK.sub("\n", _drop_hidden(html))
+    text = _BLOCK.sub("\n", _SPACES.sub(" ", _drop_hidden(html)))
     text = _TAG.sub("", _CELL.sub(" ", text))
     return squeeze(_ENTITY.sub(_entity, text))
 
