@@ -45,6 +45,7 @@ class Crew:
     on_done: Callable[[], None]
     tally: Tally = field(default_factory=Tally)
     _in_hand: dict[str, InHand] = field(default_factory=dict)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def busy(self) -> int:
@@ -78,6 +79,7 @@ class Crew:
             log.warning("work not committed; it falls due again when its lease ends", run_id=key, code=error.code, error=error.message)
         finally:
             del self._in_hand[key]
+            self._ended.set()
             self.on_done()
 
     async def extend(self) -> None:
@@ -98,9 +100,13 @@ class Crew:
 
     async def drain(self, seconds: float) -> None:
         """Waits for what is in hand, at most `seconds`; then cancels it: its leases run out and it falls due again."""
-        deadline = self.kit.clock.monotonic() + seconds
-        while self._in_hand and (left := deadline - self.kit.clock.monotonic()) > 0:
-            await self.kit.clock.sleep(min(left, 0.05))
+        try:
+            async with asyncio.timeout(seconds):
+                while self._in_hand:
+                    self._ended.clear()
+                    await self._ended.wait()
+        except TimeoutError:
+            log.warning("work was still in hand at the end; it falls due again when its lease ends", count=self.busy)
         tasks = [held.task for held in list(self._in_hand.values()) if held.task is not None]
         for task in tasks:
             task.cancel()

@@ -43,6 +43,11 @@ class Driver:
         """How the work so far ended."""
         return self._crew.tally
 
+    @property
+    def stopping(self) -> bool:
+        """True once an end was asked for."""
+        return self._stopping
+
     def stop(self) -> None:
         """Asks for an end: nothing more is claimed, what is in hand is finished."""
         self._stopping = True

@@ -26,9 +26,12 @@ class Reference(Strict):
 
 
 class CredentialModel(Strict):
-    """`[credentials.NAME]`: bound to one origin; sent only there."""
+    """`[credentials.NAME]`: bound to one origin; sent only there.
 
-    origin: str = Field(description="https://host[:port] that may receive it.")
+    Also signing keys of outgoing webhooks (`origin` of the receiver) and mail passwords (`origin = "smtp://host:port"`).
+    """
+
+    origin: str = Field(description="https://host[:port], or smtp://host:port, that may receive it.")
     header: str = Field(default="Authorization", description="Header that carries it.")
     scheme: str | None = Field(default="Bearer", description="Word before the value; empty for none.")
     value: Reference = Field(description="Where the secret is read.")
@@ -38,17 +41,6 @@ class NotifyModel(Strict):
     """`[notify.NAME]`: an Apprise target; the URL holds secrets, so it is a reference."""
 
     url: Reference = Field(description="Where the target's URL is read.")
-
-
-class EmailModel(Strict):
-    """`[email.NAME]`: an SMTP server."""
-
-    host: str = Field(description="Name or address of the server.")
-    port: int = Field(default=587, ge=1, le=65535, description="Port of the server.")
-    tls: Literal["starttls", "implicit", "none"] = Field(default="starttls", description="How the connection is protected.")
-    sender: str = Field(description="Address that mails come from.")
-    user: str | None = Field(default=None, description="Name to sign in with.")
-    password: Reference | None = Field(default=None, description="Where the password is read.")
 
 
 class NamedAction(BaseModel):
@@ -121,8 +113,6 @@ class Settings(Strict):
     pools: Mapping[str, PoolModel] = {}
     credentials: Mapping[Name, CredentialModel] = {}
     notify: Mapping[Name, NotifyModel] = {}
-    email: Mapping[Name, EmailModel] = {}
-    webhook_secrets: Mapping[Name, Reference] = Field(default={}, description="Signing secrets of outgoing webhooks, by name.")
     actions: Mapping[Name, NamedAction] = {}
     waiting: WaitingModel = WaitingModel()
     contracts: tuple[str, ...] = Field(default=(), description="Folders with contracts of your own.")

@@ -1,0 +1,455 @@
+"""A seeded world: the real core, engine, store and drivers between a simulated provider, source and receiver that keep their own books.
+
+One seed is one world: workers crash at named points, stall past their leases and come back; the provider is slow, busy, lying or
+silent; the receiver loses answers. Checks read the books of the others, never Sereno's own, except for what it persisted.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from random import Random
+from typing import TypeVar
+
+from sereno.builtin.providers.catalogue import Catalogue
+from sereno.builtin.providers.http import HttpProvider
+from sereno.core.budget import Allowance
+from sereno.core.change import FailedReading, ReadFailure, Reading, SourceObject
+from sereno.core.contract import with_states
+from sereno.core.delivery import Delivery, Outcome, OutcomeKind
+from sereno.core.effect import ActionRef, Policy
+from sereno.core.errors import Fault, LeaseLost
+from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
+from sereno.core.operation import TERMINAL, OperationState, fingerprint
+from sereno.core.poll import PollSpec
+from sereno.core.schedule import Interval
+from sereno.core.values import Json, canonical, digest
+from sereno.core.work import LeaseTimes, Principal
+from sereno.drivers.loop import Driver
+from sereno.engine.kit import Kit
+from sereno.outside.cel import CelConditions
+from sereno.ports import Clock, Fetch, Guarded, NewOperation, Page, Place, Plugins, PoolLimits
+from sereno.store.definitions import Definitions
+from sereno.store.open import Store, open_store
+from sereno.store.reads import Reads
+from sereno.store.work.store import SqliteWork
+from sereno.testing.virtual import START, SeededIds, VirtualClock, run_virtual
+
+T = TypeVar("T")
+WHO = Principal(user="sim")
+TIMES = LeaseTimes(
+    lease=timedelta(seconds=20),
+    total_deadline=timedelta(seconds=10),
+    guard=timedelta(seconds=1),
+    commit_time=timedelta(seconds=2),
+    tick=timedelta(seconds=10),
+)
+HOST = "sim.example"
+LONGEST = 25
+"""Minutes of the longest deadline."""
+FINISH = timedelta(seconds=2 * 20 + 61)
+"""How long after its deadline an operation may still be open (I10)."""
+
+
+class SimulatedCrash(BaseException):
+    """A worker's process ended here. Nothing catches it."""
+
+
+@dataclass
+class Job:
+    """One job with the provider's own book of the requests that reached it and what it answered."""
+
+    id: str
+    words: Sequence[str]
+    sent_at: list[datetime] = field(default_factory=list)
+    not_before: list[tuple[datetime, datetime]] = field(default_factory=list)
+    """(when a Retry-After answer was received, the instant it forbade requests before)."""
+
+
+@dataclass
+class Books:
+    """What the outside world knows."""
+
+    jobs: dict[str, Job] = field(default_factory=dict)
+    effects: Counter[str] = field(default_factory=Counter)
+    """At the idempotent receiver: how often each key took effect."""
+    arrivals: Counter[str] = field(default_factory=Counter)
+    """How often each key arrived."""
+    rises: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+class SimulatedTransport:
+    """Seam 3 in the simulation: the provider answers here, with faults."""
+
+    def __init__(self, books: Books, clock: Clock, dice: Random, *, faults: Callable[[], bool], crash: Callable[[str], None]):
+        self._books, self._clock, self._dice, self._faults, self._crash = books, clock, dice, faults, crash
+
+    async def fetch(self, request: Fetch) -> Reply:
+        """Waits for the network, lets the send guard judge, then writes the book."""
+        await self._clock.sleep(self._dice.uniform(0.01, 0.2))
+        if request.before_first_byte is not None:
+            try:
+                await request.before_first_byte()
+            except LeaseLost as error:
+                return NoReply(NoReplyKind.CANCELLED, error.message, sent=False)
+        self._crash("wire.before")
+        job = self._books.jobs[request.url.rsplit("/", 1)[1]]
+        job.sent_at.append(self._clock.now())
+        self._crash("wire.sent")
+        fault = self._dice.choice(("reset", "timeout", "busy", "page", "late")) if self._faults() else None
+        if fault is not None:
+            self._books.faults[fault] += 1
+            return await self._faulty(fault, job, request)
+        await self._clock.sleep(self._dice.uniform(0.01, 1.0))
+        word = job.words[min(len(job.sent_at), len(job.words)) - 1]
+        body: dict[str, object] = {"id": job.id, "status": word}
+        if word == "done":
+            body["result"] = f"https://{HOST}/results/{job.id}"
+        return self._answer(200, canonical(body), request)
+
+    async def _faulty(self, fault: str, job: Job, request: Fetch) -> Reply:
+        if fault == "reset":
+            return NoReply(NoReplyKind.RESET, "connection reset", sent=True)
+        if fault == "timeout":
+            await self._clock.sleep(request.total_deadline.total_seconds())
+            return NoReply(NoReplyKind.TIMEOUT, "no answer in time", sent=True)
+        if fault == "page":
+            return self._answer(502, b"<html>bad gateway</html>", request, ("content-type", "text/html"))
+        seconds = self._dice.choice((1, 7, 30))
+        now = self._clock.now()
+        job.not_before.append((now, now + timedelta(seconds=seconds)))
+        return self._answer(503 if fault == "busy" else 429, b"{}", request, ("retry-after", str(seconds)))
+
+    def _answer(self, status: int, body: bytes, request: Fetch, *headers: tuple[str, str]) -> HttpReply:
+        kept = headers if any(name == "content-type" for name, _ in headers) else (*headers, ("content-type", "application/json"))
+        return HttpReply(status, kept, body, request.url, timedelta(seconds=1))
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class SimulatedSource:
+    """A source with one number that rises and falls; the books count its rises above the line."""
+
+    type = "sim"
+
+    def __init__(self, books: Books, clock: Clock, dice: Random, *, faults: Callable[[], bool]):
+        self._books, self._clock, self._dice, self._faults = books, clock, dice, faults
+        self._number = 0
+        self._version = 0
+
+    def check(self, options: Mapping[str, Json], *, origin: str) -> Sequence[Fault]:
+        """Everything is right."""
+        return ()
+
+    def place(self, options: Mapping[str, Json]) -> Place:
+        """One host for all."""
+        return Place(f"host:{HOST}", str(options.get("url")))
+
+    async def read(self, options: Mapping[str, Json], cursor: str | None, guarded: Guarded) -> Reading | FailedReading:
+        """Reads the number, or fails."""
+        await self._clock.sleep(self._dice.uniform(0.01, 0.5))
+        if self._faults():
+            self._books.faults["read"] += 1
+            return FailedReading(ReadFailure.UNREACHABLE, "no route")
+        if self._dice.random() < 0.3:
+            self._version += 1
+        text = f"version {self._version}"
+        return Reading([SourceObject("number", digest(text.encode()), {"version": self._version})], cursor=str(self._version), requests=1)
+
+
+class SimulatedReceiver:
+    """An action towards a receiver that honours keys; its answers get lost."""
+
+    type = "sim"
+    default_policy = Policy.KEYED
+
+    def __init__(self, books: Books, clock: Clock, dice: Random, *, faults: Callable[[], bool], crash: Callable[[str], None]):
+        self._books, self._clock, self._dice, self._faults, self._crash = books, clock, dice, faults, crash
+
+    def check(self, options: Mapping[str, Json], *, origin: str) -> Sequence[Fault]:
+        """Everything is right."""
+        return ()
+
+    def place(self, options: Mapping[str, Json]) -> Place:
+        """Inside."""
+        return Place("local:sim", "sim")
+
+    async def perform(self, delivery: Delivery, guarded: Guarded) -> Outcome:
+        """Takes the effect once a key, and may lose the answer."""
+        key = delivery.effect.dedupe_key
+        self._books.arrivals[key] += 1
+        if self._books.arrivals[key] == 1:
+            self._books.effects[key] += 1
+        self._crash("receiver.took")
+        await self._clock.sleep(self._dice.uniform(0.01, 0.5))
+        if self._faults():
+            self._books.faults["lost answer"] += 1
+            return Outcome(OutcomeKind.UNKNOWN, "the answer was lost")
+        return Outcome(OutcomeKind.DONE)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What one world is made of, drawn from its seed."""
+
+    seed: int
+    workers: int
+    operations: int
+    polls: int
+    hours: float
+    crash_share: float
+    fault_share: float
+    stall_share: float
+
+    @classmethod
+    def draw(cls, seed: int) -> "Options":
+        """Draws the options; printed with every failure."""
+        dice = Random(f"options:{seed}")
+        return cls(
+            seed=seed,
+            workers=dice.randint(2, 4),
+            operations=dice.randint(3, 8),
+            polls=dice.randint(1, 4),
+            hours=dice.choice((0.2, 0.4)),
+            crash_share=dice.choice((0.0, 0.01, 0.05)),
+            fault_share=dice.choice((0.0, 0.1, 0.3)),
+            stall_share=dice.choice((0.0, 0.05)),
+        )
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What a world came to: violations (none is right), the journal's digest, and how much happened."""
+
+    options: Options
+    violations: Sequence[str]
+    journal_digest: str
+    crashes: int
+    points: Mapping[str, int]
+    faults: Mapping[str, int]
+    requests: int
+    wasted: int
+    steps: int
+
+
+class World:
+    """One world, to be run once on a virtual loop."""
+
+    def __init__(self, options: Options, *, wrap_store: Callable[[SqliteWork], object] | None = None):
+        self._options = options
+        self._dice = Random(f"world:{options.seed}")
+        self._books = Books()
+        self._calm = False
+        self._crashes: Counter[str] = Counter()
+        self._wrap: Callable[[SqliteWork], object] = wrap_store or (lambda store: store)
+        self._violations: list[str] = []
+        self._ids = SeededIds(options.seed)
+
+    def run(self) -> Outcomes:
+        """Safety phase under faults, then faults off until everything must have ended, then the books are checked."""
+        return run_virtual(self._run, self._options.seed)
+
+    async def _run(self) -> Outcomes:
+        asyncio.get_running_loop().set_exception_handler(_quiet)
+        clock = VirtualClock()
+        self._ids = ids = SeededIds(self._options.seed, clock.now)
+        store = open_store(":memory:", clock=clock, ids=ids)
+        definitions = Definitions(store.executor, clock=clock, ids=ids)
+        reads = Reads(store.executor, clock=clock)
+        await self._populate(definitions, clock)
+        hands = [asyncio.get_running_loop().create_task(self._worker(n, store, reads), name=f"w{n}") for n in range(self._options.workers)]
+        await clock.sleep(self._options.hours * 3600)
+        self._calm = True
+        await clock.sleep(LONGEST * 60 + FINISH.total_seconds())
+        for hand in hands:
+            hand.cancel()
+        for hand in hands:
+            (error,) = await asyncio.gather(hand, return_exceptions=True)
+            if not isinstance(error, asyncio.CancelledError):
+                raise RuntimeError("a simulated worker ended by itself") from error
+        return await self._judge(store, reads, clock)
+
+    async def _populate(self, definitions: Definitions, clock: VirtualClock) -> None:
+        document = with_states(
+            Catalogue().document("generic-status"), {"success": ["done"], "failure": ["broken"], "pending": ["running", "queued"]}, "status"
+        )
+        await definitions.set_pool(WHO, f"host:{HOST}", PoolLimits(rate=5.0, burst=5))
+        action = ActionRef("tell", "sim", {}, Policy.KEYED, pool="local:sim")
+        for number in range(self._options.operations):
+            job = Job(f"job{number}", self._words())
+            self._books.jobs[job.id] = job
+            url = f"https://{HOST}/jobs/{job.id}"
+            now = clock.now()
+            await definitions.register(
+                WHO,
+                NewOperation(
+                    contract="generic-status",
+                    document=document,
+                    account="",
+                    job_id=job.id,
+                    url=url,
+                    parameters={},
+                    fingerprint=fingerprint("generic-status", "", job.id, url),
+                    allowance=Allowance(now + timedelta(minutes=self._dice.choice((5, 15, LONGEST))), None, self._dice.choice((3, 10, 40)), 5, 5),
+                    pool=f"provider:{HOST}",
+                    first_look_at=now + timedelta(seconds=2),
+                    actions=[action],
+                ),
+            )
+        for number in range(self._options.polls):
+            spec = PollSpec(f"poll{number}", "sim", {"url": f"https://{HOST}/n"}, Interval(timedelta(seconds=60), START), actions=[action])
+            await definitions.add_poll(WHO, spec, pool=f"host:{HOST}", due=clock.now(), managed_by="user")
+
+    def _words(self) -> Sequence[str]:
+        ending = self._dice.choice(("done", "done", "broken", "running", "awaiting_review"))
+        return ["queued"] * self._dice.randint(0, 2) + ["running"] * self._dice.randint(1, 4) + [ending]
+
+    async def _worker(self, number: int, store: Store, reads: Reads) -> None:
+        """A process that is started again each time it dies."""
+        clock, life = VirtualClock(), 0
+        while True:
+            life += 1
+            await self._life(f"w{number}.{life}", clock, store, reads)
+            await clock.sleep(self._dice.uniform(0.1, 30.0))
+
+    async def _life(self, name: str, clock: VirtualClock, store: Store, reads: Reads) -> None:
+        died = asyncio.get_running_loop().create_future()
+        crash = self._crash_point(died)
+        driver = Driver(self._kit(clock, store, reads, crash, died), worker=name, slots=8)
+        running = asyncio.get_running_loop().create_task(driver.run(), name=name)
+        running.add_done_callback(lambda task: None if died.done() else died.set_result(None))
+        try:
+            await died
+        finally:
+            # What the dead process had in hand meets its end at its next crash point: it neither sends nor commits any more.
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            self._expect_no_bug(running)
+
+    def _expect_no_bug(self, running: "asyncio.Task[object]") -> None:
+        error = None if running.cancelled() else running.exception()
+        self._expect(error is None or isinstance(error, SimulatedCrash), f"a driver ended with {error!r}")
+
+    def _crash_point(self, died: "asyncio.Future[None]") -> Callable[[str], None]:
+        def crash(point: str) -> None:
+            if died.done():
+                raise SimulatedCrash(point)
+            if not self._calm and self._dice.random() < self._options.crash_share:
+                self._crashes[point] += 1
+                died.set_result(None)
+                raise SimulatedCrash(point)
+
+        return crash
+
+    def _kit(self, clock: VirtualClock, store: Store, reads: Reads, crash: Callable[[str], None], died: "asyncio.Future[None]") -> Kit:
+        def faults() -> bool:
+            return not self._calm and self._dice.random() < self._options.fault_share
+
+        async def pinned(wanted: str) -> Mapping[str, Json]:
+            return await reads.contract(wanted)
+
+        plugins = Plugins(
+            sources={"sim": SimulatedSource(self._books, clock, self._dice, faults=faults)},
+            actions={"sim": SimulatedReceiver(self._books, clock, self._dice, faults=faults, crash=crash)},
+            provider=HttpProvider(),
+            contracts=Catalogue(),
+            conditions=CelConditions(),
+        )
+        return Kit(
+            store=MortalStore(self._wrap(store.work), crash, self._stall(clock)),  # type: ignore[arg-type]  # a proxy of the same methods
+            plugins=plugins,
+            transport=SimulatedTransport(self._books, clock, self._dice, faults=faults, crash=crash),
+            clock=clock,
+            ids=self._ids,
+            times=TIMES,
+            pinned_contract=pinned,
+            crash_point=crash,
+        )
+
+    def _stall(self, clock: VirtualClock) -> Callable[[], "asyncio.Future[None] | None"]:
+        def stall() -> "asyncio.Future[None] | None":
+            if self._calm or self._dice.random() >= self._options.stall_share:
+                return None
+            self._books.faults["stall"] += 1
+            seconds = self._dice.choice((5.0, 25.0, 120.0))
+            return asyncio.ensure_future(clock.sleep(seconds))
+
+        return stall
+
+    async def _judge(self, store: Store, reads: Reads, clock: VirtualClock) -> Outcomes:
+        wasted = 0
+        records = await reads.operations(WHO, Page(limit=1000))
+        for record in records:
+            operation, job = record.operation, self._books.jobs[record.operation.job_id]
+            on_wire, counted, allowed = len(job.sent_at), operation.spend.status_requests, operation.allowance.max_status_requests
+            wasted += counted - on_wire
+            self._expect(on_wire <= counted <= allowed, f"I1 {job.id}: {on_wire} on the wire, {counted} counted, {allowed} allowed")
+            ended = operation.state in TERMINAL or operation.state is OperationState.ESCALATED
+            self._expect(ended, f"I10 {job.id}: still {operation.state} long after its deadline")
+            self._expect(all(at < operation.allowance.deadline_at for at in job.sent_at), f"W32 {job.id}: a request after the deadline")
+            for received, until in job.not_before:
+                early = [at for at in job.sent_at if received < at < until]
+                self._expect(not early or self._was_lost(operation.id), f"I4 {job.id}: a request inside a Retry-After")
+        for key, count in self._books.effects.items():
+            self._expect(count == 1, f"I17 {key}: {count} effects")
+        undelivered = [item for item in await reads.deliveries(WHO, Page(limit=1000)) if item.delivery.state.value in ("queued", "sending")]
+        self._expect(not undelivered, f"I31: {len(undelivered)} deliveries still open")
+        journal = await store.executor.read(lambda c: c.execute("SELECT subject, run, kind, at, facts FROM journal ORDER BY seq").fetchall())
+        text = json.dumps([list(row) for row in journal])
+        loop = asyncio.get_running_loop()
+        return Outcomes(
+            options=self._options,
+            violations=list(self._violations),
+            journal_digest=digest(text.encode()),
+            crashes=sum(self._crashes.values()),
+            points=dict(self._crashes),
+            faults=dict(self._books.faults),
+            requests=sum(len(job.sent_at) for job in self._books.jobs.values()),
+            wasted=wasted,
+            steps=getattr(loop, "steps", 0),
+        )
+
+    def _was_lost(self, operation: str) -> bool:
+        """A wait that a crash or a stall lost with its answer is excused: the stored cool-down holds instead (I4)."""
+        return bool(self._crashes) or self._books.faults["stall"] > 0
+
+    def _expect(self, holds: bool, violation: str) -> None:
+        if not holds:
+            self._violations.append(violation)
+
+
+def _quiet(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """A task that died with its process is no news; anything else is."""
+    if not isinstance(context.get("exception"), SimulatedCrash):
+        loop.default_exception_handler(context)
+
+
+class MortalStore:
+    """The store as a worker sees it that may die or stall around every commit."""
+
+    def __init__(self, inner: object, crash: Callable[[str], None], stall: Callable[[], "asyncio.Future[None] | None"]):
+        self._inner = inner
+        self._crash = crash
+        self._stall = stall
+
+    def __getattr__(self, name: str) -> object:
+        method = getattr(self._inner, name)
+
+        async def around(*arguments: object, **named: object) -> object:
+            self._crash(f"{name}.before")
+            if (stalled := self._stall()) is not None:
+                await stalled
+            done = await method(*arguments, **named)
+            self._crash(f"{name}.after")
+            return done
+
+        return around
+
+
+def run_world(seed: int, **changes: object) -> Outcomes:
+    """Runs the world of one seed; `changes` replace drawn options (for shrinking)."""
+    return World(replace(Options.draw(seed), **changes)).run()  # type: ignore[arg-type]  # names of Options

@@ -1,0 +1,51 @@
+"""The smoke world: one seed is one world; the real kernel survives it, and planted bugs do not."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sereno.testing.mutants import MUTANTS
+from sereno.testing.simulation import World, Options, run_world
+
+SEED = int(os.environ.get("SERENO_SEED", "1"))
+BUDGET = 40
+"""Seeds within which each planted bug must be found."""
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + 6))
+def test_I1_I4_I10_I17_world_keeps_its_promises(seed: int) -> None:
+    """Crashes, stalls and hostile answers break no invariant."""
+    outcome = run_world(seed)
+    assert not outcome.violations, outcome
+
+
+def test_worlds_are_not_empty() -> None:
+    """The seeds of this test really crash workers, lose answers and waste counts."""
+    outcomes = [run_world(seed) for seed in range(SEED, SEED + 4)]
+    assert sum(outcome.crashes for outcome in outcomes) > 0
+    assert sum(sum(outcome.faults.values()) for outcome in outcomes) > 0
+    assert sum(outcome.wasted for outcome in outcomes) > 0
+    assert all(outcome.requests > 0 for outcome in outcomes)
+
+
+def test_I34_same_seed_gives_the_same_journal_under_any_hash_seed() -> None:
+    """A world is decided by its seed alone."""
+    code = f"from sereno.testing.simulation import run_world; print(run_world({SEED}).journal_digest)"
+    digests = set()
+    for hash_seed in ("0", "1", "random"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120)
+        digests.add(done.stdout.strip().splitlines()[-1])
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("mutant", sorted(MUTANTS))
+def test_planted_bug_is_found(mutant: str) -> None:
+    """The world fails on a store that breaks one rule."""
+    for seed in range(1, BUDGET):
+        options = Options.draw(seed)
+        if World(options, wrap_store=MUTANTS[mutant]).run().violations:
+            return
+    pytest.fail(f"{mutant} was not found within {BUDGET} seeds")
