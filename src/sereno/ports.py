@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Protocol
 
-from sereno.core.budget import Allowance
+from sereno.core.waiting.budget import Allowance
 from sereno.core.change import FailedReading, Reading
 from sereno.core.contract import Contract
 from sereno.core.delivery import Delivery, DeliveryDecision, Outcome
@@ -248,7 +248,8 @@ class WorkStore(Protocol):
 
     async def commit_poll(self, work: PollWork, decision: PollDecision) -> None:
         """Writes cursor, objects, run, next due and effects. Raises LeaseLost under an old fence; under an edited definition takes
-        facts and cursor, creates no effects and makes the poll due at once."""
+        the run's facts, creates no effects and makes the poll due at once; the cursor is taken only where nothing was found, so
+        that no change is passed that fired nothing."""
         ...
 
     async def commit_delivery(self, work: DeliveryWork, decision: DeliveryDecision) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts import docs, reference
-from sereno.core.lifecycle import TRANSITIONS, diagram
+from sereno.core.waiting.lifecycle import TRANSITIONS, diagram
 from sereno.settings import parse_settings
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from sereno.core.values import Json
-from sereno.core.verdict import Verdict, VerdictKind
+from sereno.core.telling.verdict import Verdict, VerdictKind
 from sereno.outside.cel import LONGEST, CelConditions
 from sereno.outside.cel_cost import MOST_UNITS, Weight, cost_of
 from sereno.ports import Condition

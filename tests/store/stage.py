@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sereno.core.budget import Allowance
+from sereno.core.waiting.budget import Allowance
 from sereno.core.change import KnownObject
 from sereno.core.delivery import DeliveryDecision, DeliveryState, Outcome, OutcomeKind
 from sereno.core.effect import Effect, Policy

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from sereno.core.delivery import DeliveryState, OutcomeKind
 from sereno.core.errors import LeaseLost
 from sereno.core.work import DeliveryWork, OperationWork, PollWork
 from sereno.ports import Only
-from tests.store.stage import HOST, LEASE, MINUTE, Stage, effect, pending, question, subjects, unchanged, us
+from tests.store.stage import HOST, LEASE, MINUTE, Stage, done, effect, pending, question, subjects, unchanged, us
 
 
 @pytest.fixture
@@ -164,8 +165,27 @@ async def test_once_claims_what_was_due_at_its_start_and_the_effects_of_that(sta
     (sent,) = await stage.claim(only=only)
     assert isinstance(sent, DeliveryWork) and sent.delivery.effect.dedupe_key == "k"
     assert await stage.claim(only=only) == []
-    assert await stage.work.next_due(only) == stage.now + LEASE, "the delivery under way"
+    assert await stage.work.next_due(only) is None
+    await stage.work.commit_delivery(sent, done(DeliveryState.QUEUED, stage.now + MINUTE, OutcomeKind.RETRY))
+    assert await stage.work.next_due(only) is None, "one try each: the retry is for the next start"
     assert {*subjects(await stage.claim())} == {*[row["id"] for row in await stage.sql("SELECT id FROM poll")]}
+
+
+async def test_once_goes_on_with_a_poll_that_has_more_to_read(stage: Stage) -> None:
+    """Further pages belong to the due instant that was served; the schedule's next instant does not."""
+    only, start = Only(due_by=stage.now), stage.now
+    await stage.poll()
+    for page in range(3):
+        stage.later(timedelta(seconds=2))
+        (work,) = await stage.claim(only=only)
+        assert isinstance(work, PollWork)
+        assert (work.scheduled_for, work.attempt, work.poll.cursor) == (start, page + 1, f"page-{page}" if page else None)
+        due = stage.now if page < 2 else stage.now + timedelta(seconds=1)
+        await stage.work.commit_poll(work, unchanged(work, due, cursor=f"page-{page + 1}"))
+        assert await stage.work.next_due(only) == (due if page < 2 else None)
+    stage.later(MINUTE)
+    assert await stage.claim(only=only) == []
+    assert (await stage.claim_poll()).attempt == 1
 
 
 async def test_a_row_of_a_newer_version_is_parked_and_the_others_go_on(stage: Stage) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sereno.core.answer import (
+from sereno.core.reading.answer import (
     STATE_CHARS,
     TEXT_CHARS,
     Body,

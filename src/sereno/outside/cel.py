@@ -11,9 +11,9 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
 from sereno.core.errors import did_you_mean
-from sereno.core.message import plain
+from sereno.core.telling.message import plain
 from sereno.core.values import MAX_DEPTH, Json
-from sereno.core.verdict import Verdict, VerdictKind
+from sereno.core.telling.verdict import Verdict, VerdictKind
 from sereno.outside.cel_cost import Cost, Weight, cost_of
 from sereno.ports import Condition
 

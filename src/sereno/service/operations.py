@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sereno.core.budget import Allowance, Limits
+from sereno.core.waiting.budget import Allowance, Limits
 from sereno.core.contract import Contract, status_url, with_states
 from sereno.core.errors import Fault, RequestError, SetupError, nearest
 from sereno.core.operation import OperationState, fingerprint

@@ -1,7 +1,7 @@
 """Polls as people use them: add, look, change, run, remove."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -183,6 +183,9 @@ class Polls:
         if preview is not None and not force:
             _refuse_hopeless(preview, model.name)
         record = await self.store(checked, managed_by="user")
+        if preview is not None:
+            instants = next_instants(checked.spec.schedule, self._deps.clock.now(), record.poll.id)
+            preview = replace(preview, next_instants=instants)
         return record, preview
 
     async def store(self, checked: Checked, *, managed_by: str) -> PollRecord:

@@ -67,6 +67,7 @@ def connect(path: str | Path, *, read_only: bool = False, busy_timeout_s: float 
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
         kept = (mode, _pragma(connection, "synchronous"), _pragma(connection, "foreign_keys"))
         if kept != (wanted, 2, 1):
             raise InvariantBroken(f"SQLite did not take journal_mode, synchronous, foreign_keys: {kept}", subject=str(path))

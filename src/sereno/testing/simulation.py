@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from sereno.builtin.providers.catalogue import Catalogue
 from sereno.builtin.providers.http import HttpProvider
-from sereno.core.budget import Allowance
+from sereno.core.waiting.budget import Allowance
 from sereno.core.change import FailedReading, ReadFailure, Reading, SourceObject
 from sereno.core.contract import with_states
 from sereno.core.delivery import Delivery, Outcome, OutcomeKind

@@ -11,7 +11,7 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 
 from sereno.core.contract import Contract, Path, parse_contract
-from sereno.core.document import nearest
+from sereno.core.reading.document import nearest
 from sereno.core.errors import Fault, NotFound, SetupError
 from sereno.core.values import Json
 

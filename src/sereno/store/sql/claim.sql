@@ -22,14 +22,18 @@ FROM (SELECT key, value ->> 0 AS workspace, value ->> 1 AS name FROM json_each(:
 
 -- name: due_rows
 -- For each pool: the first due rows of each kind (poll, operation, delivery) and priority (0, 1, 2), then the next instants after now.
+-- With :since, only what was due by then: a poll that has more of that to read goes on, and a delivery made since is tried once.
 SELECT json_group_array(json_array(    json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM poll
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state = 'active' AND due <= :horizon
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state = 'active' AND due <= :now
+            AND (:since IS NULL OR due <= :horizon OR (scheduled_for <= :horizon AND lease_until IS NULL))
         ORDER BY due, id LIMIT :each))),
     json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM poll
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state = 'active' AND due <= :horizon
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state = 'active' AND due <= :now
+            AND (:since IS NULL OR due <= :horizon OR (scheduled_for <= :horizon AND lease_until IS NULL))
         ORDER BY due, id LIMIT :each))),
     json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM poll
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state = 'active' AND due <= :horizon
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state = 'active' AND due <= :now
+            AND (:since IS NULL OR due <= :horizon OR (scheduled_for <= :horizon AND lease_until IS NULL))
         ORDER BY due, id LIMIT :each))),
     json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM operation
         WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state = 'waiting' AND due <= :horizon
@@ -41,13 +45,16 @@ SELECT json_group_array(json_array(    json((SELECT json_group_array(json_array(
         WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state = 'waiting' AND due <= :horizon
         ORDER BY due, id LIMIT :each))),
     json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM delivery
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state IN ('queued', 'sending') AND due <= :now AND (:since IS NULL OR due <= :horizon OR created_at >= :since)
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state IN ('queued', 'sending') AND due <= :now
+            AND (:since IS NULL OR due <= :horizon OR (created_at >= :since AND attempt = 0))
         ORDER BY due, id LIMIT :each))),
     json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM delivery
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state IN ('queued', 'sending') AND due <= :now AND (:since IS NULL OR due <= :horizon OR created_at >= :since)
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state IN ('queued', 'sending') AND due <= :now
+            AND (:since IS NULL OR due <= :horizon OR (created_at >= :since AND attempt = 0))
         ORDER BY due, id LIMIT :each))),
     json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM delivery
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state IN ('queued', 'sending') AND due <= :now AND (:since IS NULL OR due <= :horizon OR created_at >= :since)
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state IN ('queued', 'sending') AND due <= :now
+            AND (:since IS NULL OR due <= :horizon OR (created_at >= :since AND attempt = 0))
         ORDER BY due, id LIMIT :each))),
     (SELECT due FROM poll
         WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state = 'active' AND due > :now

@@ -5,16 +5,22 @@ SELECT json_group_array(json_array(j.key, t.run, t.lease_until IS NOT NULL, t.re
 FROM json_each(:rows) AS j CROSS JOIN poll AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
 
 -- name: polls
-UPDATE poll SET state = n.state, due = n.due, scheduled_for = n.due, lease_until = NULL, attempt = 0,
+-- The state is not among these: it is part of more indexes, and seldom changes.
+UPDATE poll SET due = n.due, scheduled_for = n.scheduled_for, lease_until = NULL, attempt = n.attempt,
     cursor = CASE n.takes WHEN 1 THEN n.cursor ELSE poll.cursor END,
     baselined = CASE n.takes WHEN 1 THEN n.baselined ELSE poll.baselined END,
     failures = n.failures, auth_failures = n.auth_failures, runs = poll.runs + 1, matches = poll.matches + n.matched,
-    last_run_at = :now, last_error = n.error, updated_at = CASE WHEN poll.state = n.state THEN poll.updated_at ELSE :now END
-FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS state, value ->> 3 AS due, value ->> 4 AS takes,
-             value ->> 5 AS cursor, value ->> 6 AS baselined, value ->> 7 AS failures, value ->> 8 AS auth_failures,
-             value ->> 9 AS matched, value ->> 10 AS error
+    last_run_at = :now, last_error = n.error
+FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS due, value ->> 3 AS takes, value ->> 4 AS cursor,
+             value ->> 5 AS baselined, value ->> 6 AS failures, value ->> 7 AS auth_failures, value ->> 8 AS matched,
+             value ->> 9 AS error, value ->> 10 AS scheduled_for, value ->> 11 AS attempt
       FROM json_each(:rows)) AS n
 WHERE poll.workspace = n.workspace AND poll.id = n.id;
+
+-- name: poll_states
+UPDATE poll SET state = n.state, updated_at = :now
+FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS state FROM json_each(:rows)) AS n
+WHERE poll.workspace = n.workspace AND poll.id = n.id AND poll.state <> n.state;
 
 -- name: poll_runs
 UPDATE run SET finished_at = :now, status = n.status, checked = n.checked, changed = n.changed, matched = n.matched,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from sereno.core.values import to_micros
 from sereno.core.work import Kind
@@ -22,8 +22,7 @@ _LISTS = len(KINDS) * PRIORITIES
 _TABLES = {"poll_": Kind.POLL, "op_": Kind.OPERATION, "dlv_": Kind.DELIVERY}
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(NamedTuple):
     """One row to take. Whether it sends is settled when it is loaded: an operation that is closed unasked takes no token."""
 
     kind: Kind
@@ -88,7 +87,7 @@ def find(connection: sqlite3.Connection, now: int, limit: int, only: Only | None
     pools = _ready(connection, now, room) if room > 0 else []
     _look(connection, now, pools, {"horizon": horizon, "since": since, "each": _share(room, len(pools))})
     known = set(closing)
-    fair = [pick for pick in _in_turn(pools) if pick not in known and pick.kind in kinds]
+    fair = [pick for pick in _in_turn(pools) if pick.kind in kinds and not (known and pick in known)]
     return Found(picks=[*closing, *fair[:room]], pools=pools)
 
 

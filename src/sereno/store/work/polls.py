@@ -16,7 +16,7 @@ from sereno.store.work.effects import Outgoing, insert
 from sereno.store.work.journal import DECISION, Entry, append
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PollCommit:
     """One run to commit; `ids` are new delivery ids, one for each effect."""
 
@@ -25,7 +25,7 @@ class PollCommit:
     ids: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Kept:
     """One run whose fence holds. `takes`: what was read counts. `edited`: the definition changed while the run was under way."""
 
@@ -37,6 +37,8 @@ class _Kept:
     edited: bool
     takes: bool
     due: int | None
+    goes_on: bool
+    """Due at once, to read more: still the same due instant."""
 
     @property
     def fires(self) -> bool:
@@ -88,12 +90,16 @@ def _against(fence: Sequence[Any] | None, commit: PollCommit, now: int) -> _Kept
         due = now if state == PollState.ACTIVE else None
     else:
         state, due = str(decision.state), micros(decision.due)
-    return _Kept(work, decision, commit.ids, pool=pool, state=state, edited=edited, takes=takes, due=due)
+    goes_on = due is not None and due <= now
+    return _Kept(work, decision, commit.ids, pool=pool, state=state, edited=edited, takes=takes, due=due, goes_on=goes_on)
 
 
 def _write(connection: sqlite3.Connection, kept: Sequence[_Kept], now: int) -> None:
     statements = named("commit")
     connection.execute(statements["polls"], {"rows": dumps([_poll_row(one) for one in kept]), "now": now})
+    moved = [[*_key(one), one.state] for one in kept if one.state != one.work.poll.state]
+    if moved:
+        connection.execute(statements["poll_states"], {"rows": dumps(moved), "now": now})
     connection.execute(statements["poll_runs"], {"rows": dumps([_run_row(one) for one in kept]), "now": now})
     objects = [row for one in kept if one.takes for row in _object_rows(one)]
     if objects:
@@ -124,7 +130,9 @@ def _key(one: _Kept) -> tuple[str, str]:
 def _poll_row(one: _Kept) -> list[Any]:
     d = one.decision
     matched = 0 if one.edited else d.matched
-    return [*_key(one), one.state, one.due, one.takes, d.cursor, d.baselined, d.failures, d.auth_failures, matched, d.error]
+    served, attempt = (micros(one.work.scheduled_for), one.work.attempt) if one.goes_on else (one.due, 0)
+    facts = [d.cursor, d.baselined, d.failures, d.auth_failures, matched, d.error]
+    return [*_key(one), one.due, one.takes, *facts, served, attempt]
 
 
 def _run_row(one: _Kept) -> list[Any]:

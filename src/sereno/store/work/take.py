@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from sereno.core.poll import PollSpec
@@ -52,6 +53,8 @@ class Batch:
     ask: Ask
     now: int
     until: int
+    claimed_at: datetime
+    until_at: datetime
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     works: dict[str, Work] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
@@ -63,8 +66,8 @@ class Batch:
         return Lease(
             run=row["run"],
             worker=self.ask.worker,
-            claimed_at=from_micros(self.now),
-            until=from_micros(self.until),
+            claimed_at=self.claimed_at,
+            until=self.until_at,
             revision=row["revision"],
         )
 
@@ -73,7 +76,8 @@ def claim(connection: sqlite3.Connection, now: int, ask: Ask) -> Claimed:
     """Hands out due work at `now` (microseconds)."""
     instant.watch(connection, now)
     found = find(connection, now, ask.limit, ask.only)
-    batch = Batch(ask=ask, now=now, until=now + span_us(ask.times.lease))
+    until = now + span_us(ask.times.lease)
+    batch = Batch(ask=ask, now=now, until=until, claimed_at=from_micros(now), until_at=from_micros(until))
     for kind, take in _TAKE.items():
         picks = [pick for pick in found.picks if pick.kind is kind]
         if picks:
@@ -104,7 +108,8 @@ def _load(connection: sqlite3.Connection, batch: Batch, kind: Kind, picks: Seque
         row = dict(zip(columns, values, strict=True))
         row["kind"] = kind
         row["taken_over"] = row["lease_until"] is not None
-        row["scheduled_for"] = row["scheduled_for"] if row["taken_over"] and row["scheduled_for"] is not None else row["due"]
+        keeps = row["scheduled_for"] is not None and (row["taken_over"] or kind is Kind.POLL)
+        row["scheduled_for"] = row["scheduled_for"] if keeps else row["due"]
         row["run"] += 1
         row["attempt"] += 1
         row["lease_until"] = row["due"] = batch.until
@@ -116,12 +121,12 @@ def _take(connection: sqlite3.Connection, kind: Kind, rows: Sequence[Mapping[str
     connection.execute(named("claim")[f"take_{kind}"], {"rows": dumps([[row[name] for name in names] for row in rows])})
 
 
-def _read(batch: Batch, kind: Kind, row: dict[str, Any], read: Callable[[dict[str, Any]], Work]) -> None:
+def _read(batch: Batch, row: dict[str, Any], make: Callable[[Batch, dict[str, Any], Any], Work], more: Any) -> None:
     """Reads a row into work; one that this version cannot read is parked with the reason, and the others go on."""
     try:
-        batch.works[row["id"]] = read(row)
+        batch.works[row["id"]] = make(batch, row, more)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        batch.unreadable.append((kind, row, f"the row cannot be read: {error}"))
+        batch.unreadable.append((row["kind"], row, f"the row cannot be read: {error}"))
 
 
 def _take_polls(connection: sqlite3.Connection, batch: Batch, rows: Sequence[dict[str, Any]]) -> None:
@@ -133,19 +138,16 @@ def _take_polls(connection: sqlite3.Connection, batch: Batch, rows: Sequence[dic
     for row, known in zip(rows, objects, strict=True):
         batch.sends[row["id"]] = True
         row["spec"] = specs.get(row["id"])
+        _read(batch, row, _poll_work, known)
 
-        def read(row: dict[str, Any], known: dict[str, dict[str, Any]] = known) -> Work:
-            key = (row["workspace"], row["id"], row["revision"])
-            spec = batch.ask.specs.get(key) or load_spec(row["spec"])
-            batch.ask.specs[key] = spec
-            return PollWork(
-                lease=batch.lease(row),
-                poll=read_poll(row, known=KnownObjects(known), spec=spec),
-                scheduled_for=from_micros(row["scheduled_for"]),
-                attempt=row["attempt"],
-            )
 
-        _read(batch, Kind.POLL, row, read)
+def _poll_work(batch: Batch, row: dict[str, Any], known: dict[str, dict[str, Any]]) -> Work:
+    key = (row["workspace"], row["id"], row["revision"])
+    spec = batch.ask.specs.get(key)
+    if spec is None:
+        spec = batch.ask.specs[key] = load_spec(row["spec"])
+    poll = read_poll(row, known=KnownObjects(known), spec=spec)
+    return PollWork(batch.lease(row), poll, from_micros(row["scheduled_for"]), row["attempt"])
 
 
 def _specs(connection: sqlite3.Connection, cache: Specs, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -170,14 +172,14 @@ def _take_operations(connection: sqlite3.Connection, batch: Batch, rows: Sequenc
     found = _all(connection, "load_escalations", _ids(escalated)) if escalated else []
     questions = {values[2]: dict(zip(ESCALATION_COLUMNS, values, strict=True)) for values in found}
 
-    def read(row: dict[str, Any]) -> Work:
-        question = questions.get(row["id"])
-        escalation = None if question is None else read_escalation(question)
-        operation = read_operation(row, escalation=escalation, reserved=batch.sends[row["id"]])
-        return OperationWork(lease=batch.lease(row), operation=operation)
-
     for row in rows:
-        _read(batch, Kind.OPERATION, row, read)
+        _read(batch, row, _operation_work, questions.get(row["id"]))
+
+
+def _operation_work(batch: Batch, row: dict[str, Any], question: dict[str, Any] | None) -> Work:
+    escalation = None if question is None else read_escalation(question)
+    operation = read_operation(row, escalation=escalation, reserved=batch.sends[row["id"]])
+    return OperationWork(batch.lease(row), operation)
 
 
 def _asks(row: Mapping[str, Any], now: int) -> bool:
@@ -214,11 +216,11 @@ def _take_deliveries(connection: sqlite3.Connection, batch: Batch, rows: Sequenc
         interrupted = row["state"] == "sending"
         row["state"] = "sending"
         batch.entries.append(_intent(batch, row, {"interrupted": interrupted, "max_attempts": row["max_attempts"]}))
+        _read(batch, row, _delivery_work, interrupted)
 
-        def read(row: dict[str, Any], interrupted: bool = interrupted) -> Work:
-            return DeliveryWork(lease=batch.lease(row), delivery=read_delivery(row, interrupted=interrupted))
 
-        _read(batch, Kind.DELIVERY, row, read)
+def _delivery_work(batch: Batch, row: dict[str, Any], interrupted: bool) -> Work:
+    return DeliveryWork(batch.lease(row), read_delivery(row, interrupted=interrupted))
 
 
 _TAKE = {Kind.POLL: _take_polls, Kind.OPERATION: _take_operations, Kind.DELIVERY: _take_deliveries}

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
-from sereno.core.document import nearest
-from sereno.core.terms import Contract
+from sereno.core.reading.document import nearest
+from sereno.core.reading.terms import Contract
 
 PLACEHOLDER = re.compile(r"\{(\w+)(\*?)\}", re.ASCII)
 """`{name}` is one path segment or query value; `{name*}` is a path of several segments (Google's operation names)."""

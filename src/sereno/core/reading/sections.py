@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
 
-from sereno.core.budget import Limits
-from sereno.core.document import Table
-from sereno.core.terms import (
+from sereno.core.waiting.budget import Limits
+from sereno.core.reading.document import Table
+from sereno.core.reading.terms import (
     RULE_MEANINGS,
     SIGNATURE_MEANINGS,
     STATE_MEANINGS,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sereno.core.effect import ActionRef, Effect, poll_dedupe_key
-from sereno.core.message import TITLE_CAP, Event, body_of, counted, excerpt, fitted, plain
+from sereno.core.telling.message import TITLE_CAP, Event, body_of, counted, excerpt, fitted, plain
 from sereno.core.values import Json, digest
 
 MAX_MATCHES = 100

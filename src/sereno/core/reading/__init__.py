@@ -1,0 +1,1 @@
+"""The inner parts of `contract` and `observation`: terms, faults, sections, addresses, answers."""

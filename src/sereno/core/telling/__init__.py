@@ -1,0 +1,1 @@
+"""The inner parts of `poll`: verdicts, and the messages of what matched."""
