@@ -10,7 +10,7 @@ from email.errors import HeaderParseError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
-from email.utils import format_datetime, parseaddr
+from email.utils import format_datetime
 
 import aiosmtplib
 
@@ -19,6 +19,7 @@ from sereno.core.delivery import Delivery, Outcome, OutcomeKind
 from sereno.core.values import Json
 
 _ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
+_NAMED = re.compile(r"([^<>@,;:\x00-\x1f\x7f]{0,100})<([^<>\s]{3,320})>")
 _HELO = "[127.0.0.1]"
 """An address literal (RFC 5321 §4.1.3): says nothing about this machine, and asks no resolver."""
 
@@ -48,8 +49,9 @@ def address_rule(value: Json) -> str | None:
 
 
 def parse_address(text: str) -> Address | None:
-    """Reads `Name <user@host>` or `user@host`."""
-    name, plain = parseaddr(text)
+    """Reads `user@host` or `Name <user@host>`, exactly one."""
+    match = _NAMED.fullmatch(text.strip())
+    name, plain = (match[1].strip().strip('"'), match[2]) if match else ("", text.strip())
     if not _ADDRESS.fullmatch(plain):
         return None
     try:
