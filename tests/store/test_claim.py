@@ -161,13 +161,15 @@ async def test_once_claims_what_was_due_at_its_start_and_the_effects_of_that(sta
     (work,) = await stage.claim(only=only)
     assert isinstance(work, PollWork)
     stage.later(timedelta(seconds=10))
-    await stage.work.commit_poll(work, unchanged(work, stage.now, effects=(effect("k"),), changed=1))
+    await stage.work.commit_poll(work, unchanged(work, stage.now + timedelta(seconds=1), effects=(effect("k"),), changed=1))
     (sent,) = await stage.claim(only=only)
     assert isinstance(sent, DeliveryWork) and sent.delivery.effect.dedupe_key == "k"
     assert await stage.claim(only=only) == []
     assert await stage.work.next_due(only) is None
     await stage.work.commit_delivery(sent, done(DeliveryState.QUEUED, stage.now + MINUTE, OutcomeKind.RETRY))
     assert await stage.work.next_due(only) is None, "one try each: the retry is for the next start"
+    stage.later(timedelta(seconds=1))
+    assert await stage.claim(only=only) == []
     assert {*subjects(await stage.claim())} == {*[row["id"] for row in await stage.sql("SELECT id FROM poll")]}
 
 
