@@ -164,7 +164,7 @@ def _json_objects(options: Mapping[str, Json], document: Json, name: str) -> Seq
         raise BadContent(f"items found {_kind(items)} where a list was expected")
     if len(items) > MAX_ITEMS:
         raise BadContent(f"more than {MAX_ITEMS:,} items; narrow them at the source or with items")
-    return [_item(options, item, index) for index, item in enumerate(items)]  # type: ignore[arg-type]
+    return [_item(options, item, index) for index, item in enumerate(items)]  # type: ignore[arg-type]  # a list of Json holds Json
 
 
 def _item(options: Mapping[str, Json], item: Json, index: int) -> SourceObject:
