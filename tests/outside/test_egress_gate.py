@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import threading
 import zlib
 from datetime import timedelta
 
@@ -11,9 +12,12 @@ from sereno.core.errors import LeaseLost
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.outside.egress.gate import Gate, Seams
 from sereno.outside.egress.limits import GateLimits
+from sereno.outside.egress.resolve import SystemResolver
 from sereno.ports import CredentialConfig, Fetch, SecretPlace
 from tests.outside.corpus import follow
 from tests.outside.rawserver import RawServer, make_gate, ok
+
+PUBLIC = "93.184.215.14"
 
 
 def failed(reply: Reply) -> NoReply:
@@ -388,3 +392,27 @@ async def test_the_system_resolver_finds_names_and_says_when_there_is_none() -> 
         missing = failed(await gate.fetch(Fetch("http://nobody.invalid/")))
         await gate.close()
         assert (missing.kind, missing.sent) == (NoReplyKind.DNS, False)
+
+
+async def test_the_system_is_asked_once_for_a_name_at_a_time_and_a_hanging_name_holds_up_no_other() -> None:
+    """20 callers of one name make one look-up; a name that hangs leaves the other slot free; a cancelled caller harms nobody."""
+    asked: list[str] = []
+    release = threading.Event()
+
+    def look_up(host: str) -> list[str]:
+        asked.append(host)
+        if host == "hangs.example":
+            release.wait(10)
+        return [PUBLIC]
+
+    resolver = SystemResolver(threads=2, look_up=look_up)
+    hanging = asyncio.ensure_future(resolver("hangs.example", 80))
+    assert await asyncio.gather(*(resolver("a.example", 80) for _ in range(20))) == [[PUBLIC]] * 20
+    assert sorted(asked) == ["a.example", "hangs.example"]
+    hanging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hanging
+    again = asyncio.ensure_future(resolver("hangs.example", 80))
+    release.set()
+    assert await again == [PUBLIC] and len(asked) == 2
+    resolver.close()

@@ -75,6 +75,10 @@ class Redaction:
         """Longest first, for callers that search in steps."""
         return self._bytes
 
+    def occurs(self, data: bytes) -> bool:
+        """True where any known spelling stands in the bytes: one pass a spelling, nothing is copied."""
+        return any(form in data for form in self._bytes)
+
     def redact(self, text: str) -> str:
         """Replaces every known spelling by `[secret]`; text without one comes back as the same object."""
         for form in self._texts:

@@ -192,7 +192,7 @@ class Gate:
     def _reply(self, response: ClientResponse, body: bytes, exchange: Exchange, clock: Clocked) -> HttpReply:
         headers = [(name, value if value.isascii() else _clean(value)) for name, value in response.headers.items()]
         shown = exchange.target.shown
-        if self._redaction.byte_forms:
+        if self._redaction.byte_forms and self._redaction.occurs(_flat(response, shown)):
             redact = self._redaction.redact
             headers = [(redact(name), redact(value)) for name, value in headers]
             shown = redact(shown)
@@ -230,6 +230,11 @@ def _check_header(name: str, value: str) -> None:
         why = f"the value of the header {name} holds characters that a header cannot carry"
     if why is not None:
         raise BadUrl(why)
+
+
+def _flat(response: ClientResponse, shown: str) -> bytes:
+    """Headers and address in one piece, to be searched once."""
+    return b"\n".join([shown.encode(), *(part for pair in response.raw_headers for part in pair)])
 
 
 def _clean(value: str) -> str:

@@ -19,4 +19,4 @@ class GateLimits:
     grace: float = 5.0
     keep_alive: float = 4.0
     connections: int = 1000
-    user_agent: str = "Sereno (+https://github.com/sereno)"
+    user_agent: str = "Sereno"

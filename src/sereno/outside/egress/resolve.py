@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from ipaddress import IPv6Address
 
 from sereno.outside.egress.address import Address, parse_address, why_name_denied, why_special
@@ -20,20 +22,60 @@ class Refused(Exception):
     """The gate does not ask this address. Nothing was sent to it."""
 
 
-class SystemResolver:
-    """Asks the operating system. `close` lets running look-ups end by themselves."""
+def _system_look_up(host: str) -> Sequence[str]:
+    return [str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
 
-    def __init__(self, threads: int = 32):
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="sereno-dns")
+
+class SystemResolver:
+    """Asks the operating system, each name once at a time, in daemon threads: a hanging look-up holds up neither other names nor the exit.
+
+    Bound to the running event loop. A thread that outlives its caller keeps its slot until the system answers.
+    """
+
+    def __init__(self, *, threads: int = 32, look_up: Callable[[str], Sequence[str]] = _system_look_up):
+        self._slots = asyncio.Semaphore(threads)
+        self._look_up = look_up
+        self._pending: dict[str, asyncio.Task[Sequence[str]]] = {}
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM)
-        return [str(entry[4][0]) for entry in found]
+        pending = self._pending.get(host)
+        if pending is None:
+            pending = self._pending[host] = asyncio.ensure_future(self._ask(host))
+            pending.add_done_callback(_look_at_failure)
+        return await asyncio.shield(pending)
 
     def close(self) -> None:
-        """Takes no more look-ups."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Waits for no look-up any longer."""
+        for task in self._pending.values():
+            task.cancel()
+
+    async def _ask(self, host: str) -> Sequence[str]:
+        try:
+            async with self._slots:
+                answer: asyncio.Future[Sequence[str]] = asyncio.get_running_loop().create_future()
+                threading.Thread(target=self._in_thread, args=(host, answer), name="sereno-dns", daemon=True).start()
+                return await answer
+        finally:
+            del self._pending[host]
+
+    def _in_thread(self, host: str, answer: "asyncio.Future[Sequence[str]]") -> None:
+        try:
+            settle = partial(answer.set_result, self._look_up(host))
+        except (OSError, UnicodeError) as error:
+            settle = partial(answer.set_exception, error)
+        with suppress(RuntimeError):  # the loop was closed while the system thought
+            answer.get_loop().call_soon_threadsafe(_unless_done, answer, settle)
+
+
+def _unless_done(answer: "asyncio.Future[Sequence[str]]", settle: Callable[[], None]) -> None:
+    if not answer.done():
+        settle()
+
+
+def _look_at_failure(task: "asyncio.Task[Sequence[str]]") -> None:
+    """Keeps asyncio from reporting a failure that every caller stopped waiting for."""
+    if not task.cancelled():
+        task.exception()
 
 
 def check_target(target: Target, allow: Allow) -> None:
