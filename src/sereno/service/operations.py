@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sereno.core.waiting.budget import Allowance, Limits
+from sereno.core.budget import Allowance, Limits
 from sereno.core.contract import Contract, status_url, with_states
 from sereno.core.errors import Fault, RequestError, SetupError, nearest
 from sereno.core.operation import OperationState, fingerprint
@@ -110,7 +110,9 @@ class Operations:
 
     def _document(self, wanted: Wanted) -> Mapping[str, Json]:
         document = self._deps.plugins.contracts.document(wanted.contract)
-        if not (wanted.states or wanted.state_path):
+        if document.get("states_from_caller") is True:
+            _need_states(document, wanted)
+        elif not (wanted.states or wanted.state_path):
             return document
         try:
             return with_states(document, wanted.states or {}, wanted.state_path)
@@ -136,6 +138,19 @@ class Operations:
         """The story of every decision, oldest first."""
         record = await self.get(operation)
         return Story(record, await self._deps.reads.journal(self._deps.who, record.operation.id))
+
+
+def _need_states(document: Mapping[str, Json], wanted: Wanted) -> None:
+    """A generic contract knows no words and no place of its own: what is missing is named at once."""
+    state = document.get("state")
+    known = isinstance(state, dict) and (state.get("path") is not None or state.get("from") == "http")
+    faults = []
+    if not (wanted.states or {}).get("success"):
+        faults.append(Fault("wait.success", "is missing", "name the state words that mean success: --success done,finished"))
+    if wanted.state_path is None and not known:
+        faults.append(Fault("wait.state_path", "is missing", "name the field that holds the state: --state-path status"))
+    if faults:
+        raise SetupError(f"contract {wanted.contract} leaves the states to you; nothing was stored", faults)
 
 
 def _credential_faults(deps: Deps, wanted: Wanted) -> list[Fault]:

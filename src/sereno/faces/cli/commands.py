@@ -3,21 +3,32 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from importlib.metadata import version
+from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Parameter
-from rich.console import Console
 
-from sereno.faces.cli.main import NOUNS, VERBS
+from sereno.faces.cli.help import Columns, help_console
 from sereno.faces.cli.output import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, say_version
 
-WIDTH = 100
-
-_MODULES = {
-    "init": "setup", "apply": "setup", "doctor": "setup", "backup": "setup", "restore": "setup",
-    "up": "drive", "once": "drive", "wait": "wait", "demo": "demo",
-}  # fmt: skip
+_COMMANDS = {
+    "init": ("verbs_setup:init", "Write a sereno.toml with examples here."),
+    "up": ("verbs_drive:up", "Keep watch: run what falls due until told to end."),
+    "once": ("verbs_drive:once", "Do what is due now, and the effects of that, then end; for cron."),
+    "wait": ("verbs_wait:wait", "Wait for a job that somebody else runs."),
+    "apply": ("verbs_setup:apply", "Bring the polls of the settings file into the database."),
+    "demo": ("verbs_demo:demo", "See Sereno at work for a minute, in a playground of its own."),
+    "doctor": ("verbs_setup:doctor", "Say whether all is well."),
+    "backup": ("verbs_setup:backup", "Write a copy of the database, while everything goes on."),
+    "restore": ("verbs_setup:restore", "Put a copy in the place of the database."),
+    "poll": ("nouns.poll:app", "Say what to watch, look at it, change it."),
+    "operation": ("nouns.operation:app", "Look at waits for other people's jobs."),
+    "escalation": ("nouns.escalation:app", "Look at questions to you, and answer them."),
+    "run": ("nouns.run:app", "Look at what ran, why, and what came of it."),
+    "delivery": ("nouns.delivery:app", "Look at what was told; retry or drop what could not be."),
+    "contract": ("nouns.contract:app", "Look at how providers behave; check a contract of your own."),
+    "config": ("nouns.config:app", "Look at the settings that hold here."),
+}
+"""Where each command is, and its line in the help; the modules are imported when they are used."""
 
 
 def build() -> App:
@@ -26,17 +37,15 @@ def build() -> App:
         name="sereno",
         help="Sereno keeps watch: it waits for other people's jobs, polls what you name, and acts once.",
         help_format="plaintext",
-        help_formatter="plain",
+        help_formatter=Columns(),
         version_flags=[],
         default_parameter=Parameter(negative="", show_default=False),
-        console=Console(width=WIDTH, highlight=False, no_color=True, markup=False),
+        console=help_console(),
         result_action="return_value",
     )
-    for noun in NOUNS:
-        app.command(f"sereno.faces.cli.nouns.{noun}:app", name=noun)
-    for verb in VERBS:
-        app.command(f"sereno.faces.cli.verbs_{_MODULES[verb]}:{verb}", name=verb)
-    app.command(say_version, name="version")
+    for name, (place, says) in _COMMANDS.items():
+        app.command(f"sereno.faces.cli.{place}", name=name, help=says, sort_key=list(_COMMANDS).index(name))
+    app.command(say_version, name="version", sort_key=len(_COMMANDS))
     app.register_install_completion_command()
     return app
 
@@ -67,34 +76,3 @@ def _tell_usage(error: CycloptsError, arguments: Sequence[str]) -> int:
     else:
         print(f"sereno: {message} — {hint}", file=sys.stderr)
     return EXIT_USAGE
-
-
-def commands() -> Iterator[tuple[tuple[str, ...], App]]:
-    """Every command with its words, sub-commands included, in the order of the grammar."""
-    root = build()
-    for name in (*NOUNS, *VERBS, "version"):
-        app = root[name]
-        yield (name,), app
-        if name in NOUNS:
-            yield from (((name, verb), app[verb]) for verb in app if not verb.startswith("-"))
-
-
-def help_text(words: Sequence[str]) -> str:
-    """The help of one command, as `sereno WORDS --help` prints it."""
-    app = build()
-    console = Console(width=WIDTH, highlight=False, no_color=True, markup=False)
-    with console.capture() as capture:
-        app.help_print([*words], console=console)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip() + "\n"
-
-
-def reference() -> str:
-    """The reference page of all commands, as Markdown."""
-    parts = [
-        "# Commands\n",
-        f"The words of every command of `sereno` {version('sereno').rpartition('.')[0]}. Each knows `--json` (one document with a"
-        " `schema` name) and `--config FILE`; [errors and exit codes](errors.md) are the same everywhere.\n",
-        f"```text\n{help_text(())}```\n",
-    ]
-    parts += [f"## sereno {' '.join(words)}\n\n```text\n{help_text(words)}```\n" for words, _ in commands()]
-    return "\n".join(parts)

@@ -26,6 +26,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def tell_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Tells of a fault of our own in one line; Python then exits with 1. The error's text stays out: it may hold foreign content."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    kind, trace = type(error), error.__traceback__ or trace
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     place = "" if trace is None else f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"

@@ -117,7 +117,7 @@ class Output:
 def say_version(
     *, json_: Annotated[bool, Parameter(name="--json", help="Print one JSON document with a schema name.")] = False
 ) -> int:
-    """Prints the version."""
+    """Print the version."""
     out = Output(as_json=json_)
     out.say(f"sereno {version('sereno')}")
     out.answer("version", {"version": version("sereno")})

@@ -7,6 +7,7 @@ from typing import Any
 from sereno.core.poll import PollSpec, PollState, VerdictKind
 from sereno.core.record import PollRecord
 from sereno.core.schedule import Interval
+from sereno.core.telling.message import counted
 from sereno.faces.cli.output import Output, safe
 from sereno.faces.cli.show.words import away, reference, schedule_words
 from sereno.service.polls import Difference, Preview, Sampled
@@ -56,13 +57,17 @@ def list_polls(out: Output, records: Sequence[PollRecord], now: datetime) -> Non
                 record.poll.state,
                 f"{record.poll.spec.source_type} {reference(record.poll.spec.source)}",
                 _short_schedule(record.poll.spec),
-                "-" if record.due is None else away(record.due, now),
+                _soon(record.due, now),
                 record.poll.matches,
                 record.poll.last_error or "-",
             )
             for record in records
         ],
     )
+
+
+def _soon(due: datetime | None, now: datetime) -> str:
+    return "-" if due is None else "due now" if due <= now else away(due, now)
 
 
 def _short_schedule(spec: PollSpec) -> str:
@@ -83,8 +88,8 @@ def show_poll(out: Output, record: PollRecord, now: datetime) -> None:
             ("last run", _when(out, poll.last_run_at, now)),
             ("condition", f"{spec.condition}  (on {spec.fire_on}, version {poll.condition_version})"),
             ("actions", ", ".join(action.name for action in spec.actions) or "none"),
-            ("keeps", f"{spec.keep} of {record.known_objects} objects"),
-            ("matches", f"{poll.matches} in {poll.runs} runs"),
+            ("keeps", f"{spec.keep} of {counted(record.known_objects, 'object', 'objects')}"),
+            ("matches", f"{poll.matches} in {counted(poll.runs, 'run', 'runs')}"),
             ("failures", f"{poll.failures} in a row" if poll.failures else "none"),
             ("last error", poll.last_error),
             ("managed by", record.managed_by),
@@ -127,7 +132,7 @@ def show_preview(out: Output, preview: Preview) -> None:
     if preview.failure is not None:
         out.say(f"  It cannot be read now ({preview.failure.failure}): {safe(preview.failure.message)}")
     else:
-        out.say(f"  It shows {preview.count} {'object' if preview.count == 1 else 'objects'}" + _of_them(preview))
+        out.say(f"  It shows {counted(preview.count, 'object', 'objects')}" + _of_them(preview))
     for found in preview.sample:
         out.say(f"  - {safe(found.title or found.external_id, most=90)}  [{_verdict(found)}]")
     for warning in preview.warnings:
@@ -154,12 +159,12 @@ def _verdict(found: Sampled) -> str:
 
 def first_run_words(preview: Preview) -> str:
     """Says what the first run will do (P05)."""
-    spec, count = preview.spec, preview.count
+    spec, count = preview.spec, counted(preview.count, "object", "objects")
     if not spec.baseline:
-        return f"The first run fires for what is there already: {count} objects, as the condition says (--no-baseline)."
+        return f"The first run fires for what is there already ({count}), as the condition says (--no-baseline)."
     if preview.failure is not None:
         return "The first run that can read it takes a baseline: what is there then is remembered and not told."
-    return f"The first run takes a baseline: it remembers the {count} objects that are there, and tells nothing of them."
+    return f"The first run takes a baseline: it remembers {count} and tells nothing of what is there already."
 
 
 def next_command(record: PollRecord) -> str:

@@ -21,15 +21,15 @@ def schedule_words(schedule: Schedule) -> str:
     """Restates a schedule."""
     if not isinstance(schedule, Interval):
         return f"cron `{schedule.expression}` in {schedule.zone}"
-    jitter = "" if not schedule.jitter else f", each time moved by the same share of up to {brief(schedule.jitter)}"
-    return f"every {brief(schedule.every)}{jitter}"
+    jitter = "" if not schedule.jitter else f", at a fixed place of its own within {brief(schedule.jitter)}"
+    return f"every {format_duration(schedule.every)}{jitter}"
 
 
 def brief(span: timedelta) -> str:
-    """A duration with its two largest units: `1h30m`, `12s`, `3d4h`."""
+    """A duration as exact as a person needs it: `350ms`, `12s`, `1h30m`, `3d4h`."""
     seconds = span.total_seconds()
-    if abs(seconds) < 10:
-        return format_duration(timedelta(seconds=round(seconds, 1)))
+    if abs(seconds) < 1:
+        return format_duration(span)
     step = 1 if abs(seconds) < 3600 else 60 if abs(seconds) < 86_400 else 3600
     return format_duration(timedelta(seconds=round(seconds / step) * step))
 
