@@ -82,17 +82,19 @@ async def test_the_default_address_check_refuses_private_addresses_and_names(hos
     assert await public_literal_only("8.8.8.8", 25) == "8.8.8.8"
 
 
+async def say(writer, text):
+    """Answers, hangs up on None, and is silent on "hang"."""
+    if text is None:
+        writer.close()
+    elif text != "hang":
+        writer.write(text.encode() + b"\r\n")
+        await writer.drain()
+
+
 @asynccontextmanager
 async def server(replies: dict[str, str], *, end_of_data: str | None = "250 ok"):
     """A scripted SMTP server: answers by verb; None drops the connection, "hang" says nothing. Yields port and what was received."""
     got: list[str] = []
-
-    async def say(writer, text):
-        if text is None:
-            writer.close()
-        elif text != "hang":
-            writer.write(text.encode() + b"\r\n")
-            await writer.drain()
 
     talks = []
 
