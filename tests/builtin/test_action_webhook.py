@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
 
-from sereno.builtin.actions.webhook import WebhookAction, signature_headers
+from sereno.builtin.actions.webhook import WebhookAction, origin_of, signature_headers
 from sereno.core.delivery import OutcomeKind
 from sereno.core.effect import Policy
 from sereno.core.errors import NotAllowed
@@ -120,6 +120,12 @@ async def test_a_key_that_is_bound_elsewhere_sends_nothing():
     """The resolver is asked for the origin of the URL."""
     outcome, script = await perform(options={**OPTIONS, "url": "https://evil.example.com/in"})
     assert outcome.kind is OutcomeKind.RETRY and not script.asked
+
+
+def test_the_origin_of_a_url_is_written_as_credentials_are_bound():
+    """Case, the usual port and a user name make no other origin."""
+    assert origin_of("HTTPS://Hooks.Example.com:443/in?x=1") == "https://hooks.example.com"
+    assert origin_of("http://[::1]:8080/") == "http://[::1]:8080"
 
 
 def test_check_wants_a_key_or_the_word_unsigned():

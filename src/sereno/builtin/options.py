@@ -169,6 +169,7 @@ def host_pool(url: str) -> str:
     if parts is None:
         return "host:"
     name = (parts.hostname or "").rstrip(".")
+    name = f"[{name}]" if ":" in name else name
     usual = {"http": 80, "https": 443}.get(parts.scheme)
     return f"host:{name}" + (f":{parts.port}" if parts.port not in (None, usual) else "")
 

@@ -70,13 +70,13 @@ class EmailAction:
 
     def place(self, options: Mapping[str, Json]) -> Place:
         """Pool of the mail server; the recipients for people."""
-        return Place(f"host:{options.get('host')}:{_port(options)}", ", ".join(texts_of(options, "to"))[:200])
+        return Place(f"host:{str(options.get('host')).lower()}:{_port(options)}", ", ".join(texts_of(options, "to"))[:200])
 
     async def perform(self, delivery: Delivery, guarded: Guarded) -> Outcome:
         """Sends once."""
         options = delivery.effect.action.options
         host, port, tls = str(options["host"]), _port(options), str(options.get("tls", "starttls"))
-        password = secret_of(options, "password", f"smtp://{host}:{port}", self._resolve)
+        password = secret_of(options, "password", f"smtp://{host.lower()}:{port}", self._resolve)
         if isinstance(password, Outcome):
             return password
         sender = parse_address(str(options["from"]))

@@ -109,9 +109,9 @@ def _request(delivery: Delivery, url: str, body: bytes, signed: Mapping[str, str
 
 
 def origin_of(url: str) -> str:
-    """`scheme://host[:port]` of a checked URL."""
+    """`scheme://host[:port]` of a checked URL, as credentials are bound: lower case, without the scheme's own port."""
     parts = split_url(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts else ""
+    return f"{parts.scheme}://{host_pool(url).removeprefix('host:')}" if parts else ""
 
 
 def signature_headers(secret: str | None, identity: str, now: datetime, body: bytes) -> dict[str, str]:
