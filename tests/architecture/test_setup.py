@@ -97,7 +97,7 @@ def test_a_finished_setup_is_not_repeated(bare: Path) -> None:
 
 def test_make_alone_lists_every_target() -> None:
     """`make` prints each target with a line about it."""
-    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, timeout=30)
     listed = [line.split()[1] for line in done.stdout.splitlines()]
     assert done.returncode == 0
     assert {"run", "test", "test-all", "check", "bench", "sim", "docs", "nightly", "lock", "clean"} <= set(listed)
