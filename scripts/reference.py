@@ -9,8 +9,8 @@ from sereno.builtin.providers.catalogue import Catalogue
 from sereno.core.contract import Contract
 from sereno.core.errors import MAPPINGS
 from sereno.core.escalation import OPTIONS
-from sereno.core.waiting.lifecycle import TERMINAL, TRANSITIONS, OperationState, diagram
 from sereno.core.values import format_duration, parse_duration
+from sereno.core.waiting.lifecycle import TERMINAL, TRANSITIONS, OperationState, diagram
 from sereno.settings import config_schema
 
 

@@ -11,7 +11,7 @@ lock=requirements/$want.txt
 [ -f "$lock" ] || { echo "setup: there is no lock $lock" >&2; exit 2; }
 
 say() { echo "setup: $*" >&2; }
-digest() { cat "$lock" pyproject.toml scripts/setup.sh | cksum | tr -d ' '; }
+digest() { sed '/^\[tool/,$d' pyproject.toml | cat "$lock" scripts/setup.sh - | cksum | tr -d ' '; }
 ready() { [ -x "$venv/bin/sereno" ] && [ "$(cat "$venv/.ready-$1" 2>/dev/null || true)" = "$2" ]; }
 fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null; }
 
