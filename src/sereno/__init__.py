@@ -53,7 +53,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'sereno' has no attribute {name!r}")
-    from importlib import import_module
+    from importlib import import_module  # noqa: PLC0415 - only a program that asks pays for it
 
     module, attribute = _LAZY[name]
     return getattr(import_module(module), attribute)

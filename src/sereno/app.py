@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -189,42 +189,57 @@ async def open_app(
 ) -> AsyncIterator[Sereno]:
     """Opens the database, puts the parts together, and closes them at the end. Raises SetupError, Unavailable."""
     seams, who = seams or Seams(), who or Principal()
+    _refuse_secrets(loaded)
     outside = _Outside.build(loaded.settings, loaded)
     store = open_store(loaded.database, clock=seams.clock, ids=seams.ids)
-    app: list[Sereno] = []
     try:
         plugins = _plugins(loaded, outside, console or sys.stderr)
-        deps = Deps(
-            definitions=Definitions(store.executor, clock=seams.clock, ids=seams.ids),
-            reads=Reads(store.executor, clock=seams.clock),
-            plugins=plugins,
-            transport=outside.gate,
-            clock=seams.clock,
-            ids=seams.ids,
-            loaded=loaded,
-            who=who,
-            drive_one=lambda operation: app[0].drive_one(operation),
-            ring=lambda: app[0].ring(),
-            origin=origin,
-            guess=guess,
-            secret_check=_secret_in,
-        )
-        kit = Kit(
-            store=seams.wrap_store(store.work) if seams.wrap_store else store.work,
-            plugins=plugins,
-            transport=outside.gate,
-            clock=seams.clock,
-            ids=seams.ids,
-            times=loaded.settings.lease.times(),
-            pinned_contract=deps.reads.contract,
-            answer_within=loaded.settings.waiting.answer_within,
-            crash_point=seams.crash_point,
-        )
-        app.append(Sereno(kit, loaded, who, outside.redaction, store, deps))
-        yield app[0]
+        yield _assemble(loaded, store, outside, plugins, _Caller(who, origin, seams))
     finally:
         await outside.close()
         await store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """For whom the parts are put together."""
+
+    who: Principal
+    origin: str
+    seams: "Seams"
+
+
+def _assemble(loaded: Loaded, store: Store, outside: "_Outside", plugins: Plugins, caller: _Caller) -> Sereno:
+    seams = caller.seams
+    app: list[Sereno] = []
+    deps = Deps(
+        definitions=Definitions(store.executor, clock=seams.clock, ids=seams.ids),
+        reads=Reads(store.executor, clock=seams.clock),
+        plugins=plugins,
+        transport=outside.gate,
+        clock=seams.clock,
+        ids=seams.ids,
+        loaded=loaded,
+        who=caller.who,
+        drive_one=lambda operation: app[0].drive_one(operation),
+        ring=lambda: app[0].ring(),
+        origin=caller.origin,
+        guess=guess,
+        secret_check=_secret_in,
+    )
+    kit = Kit(
+        store=seams.wrap_store(store.work) if seams.wrap_store else store.work,
+        plugins=plugins,
+        transport=outside.gate,
+        clock=seams.clock,
+        ids=seams.ids,
+        times=loaded.settings.lease.times(),
+        pinned_contract=deps.reads.contract,
+        answer_within=loaded.settings.waiting.answer_within,
+        crash_point=seams.crash_point,
+    )
+    app.append(Sereno(kit, loaded, caller.who, outside.redaction, store, deps))
+    return app[0]
 
 
 def _no_crash(point: str) -> None:
@@ -242,7 +257,9 @@ class Seams:
 
 
 @asynccontextmanager
-async def open_sereno(database: str | None = None, *, config: str | None = None, user: str | None = None) -> AsyncIterator[Sereno]:
+async def open_sereno(
+    database: str | None = None, *, config: str | None = None, user: str | None = None
+) -> AsyncIterator[Sereno]:
     """Opens Sereno for a Python program; published as `sereno.open`.
 
     `database` is `sqlite:///PATH` (three slashes relative, four absolute) and wins over the settings; without it, and without
@@ -251,11 +268,15 @@ async def open_sereno(database: str | None = None, *, config: str | None = None,
     """
     loaded = load_settings(config, os.environ, Path.cwd())
     if database is not None:
-        if not database.startswith(SQLITE) or len(database) == len(SQLITE):
-            raise SetupError(f"{database!r} is no database address", hint="write sqlite:///path/to/sereno.db")
-        loaded = Loaded(loaded.settings, loaded.path, Path(database.removeprefix(SQLITE)).expanduser().resolve(), loaded.lines)
+        loaded = replace(loaded, database=_path_of(database))
     async with open_app(loaded, who=Principal(user=user or "local"), origin="api") as app:
         yield app
+
+
+def _path_of(address: str) -> Path:
+    if not address.startswith(SQLITE) or len(address) == len(SQLITE):
+        raise SetupError(f"{address!r} is no database address", hint="write sqlite:///path/to/sereno.db")
+    return Path(address.removeprefix(SQLITE)).expanduser().resolve()
 
 
 def backup_database(loaded: Loaded, target: Path, *, overwrite: bool = False) -> BackedUp:
@@ -283,18 +304,23 @@ class _Outside:
         try:
             allow = Allow.parse(settings.egress.allow)
         except ValueError as error:
-            raise SetupError("the settings are not right; nothing was started", [Fault(loaded.where("egress", "allow"), str(error))]) from error
+            raise SetupError(
+                "the settings are not right; nothing was started", [Fault(loaded.where("egress", "allow"), str(error))]
+            ) from error
         redaction = Redaction()
         http = {name: model for name, model in settings.credentials.items() if not model.origin.startswith("smtp://")}
         configs = {
-            name: CredentialConfig(model.origin, _place(model.value), model.header, model.scheme or "") for name, model in http.items()
+            name: CredentialConfig(model.origin, _place(model.value), model.header, model.scheme or "")
+            for name, model in http.items()
         }
         try:
             credentials = Credentials(configs, redaction)
         except BadUrl as error:
-            raise SetupError("the settings are not right; nothing was started", [Fault(loaded.where("credentials"), str(error))]) from error
+            raise SetupError(
+                "the settings are not right; nothing was started", [Fault(loaded.where("credentials"), str(error))]
+            ) from error
         gate = Gate(allow=allow, credentials=credentials, redaction=redaction)
-        return cls(gate, credentials, redaction, allow, SystemResolver(4))
+        return cls(gate, credentials, redaction, allow, SystemResolver(threads=4))
 
     async def address(self, host: str, port: int) -> str:
         """The one address to connect to for what is not HTTP (mail). Raises NotAllowed, OSError."""
@@ -323,13 +349,30 @@ def _secret_in(text: str) -> str | None:
     return in_url or looks_like_secret(text)
 
 
+def _refuse_secrets(loaded: Loaded) -> None:
+    """A literal secret in the settings is refused: it belongs into the environment or a file. Raises SetupError with each place."""
+    faults = [
+        Fault(
+            loaded.where(*location),
+            f"`{'.'.join(map(str, location))}`: {why}",
+            'write [credentials.NAME] with value = {env = "…"} and name it here',
+        )
+        for location, text in loaded.texts()
+        if (why := _secret_in(text)) is not None
+    ]
+    if faults:
+        raise SetupError(f"{loaded.path} holds secrets; nothing was started", faults, code="literal_secret")
+
+
 def _plugins(loaded: Loaded, outside: _Outside, console: TextIO) -> Plugins:
     settings = loaded.settings
 
     def secret(name: str, origin: str) -> str:
         model = settings.credentials.get(name)
         if model is None:
-            raise NotAllowed(f"there is no credential named {name!r}", subject=name, hint=f"add [credentials.{name}] to the settings")
+            raise NotAllowed(
+                f"there is no credential named {name!r}", subject=name, hint=f"add [credentials.{name}] to the settings"
+            )
         if model.origin.rstrip("/") != origin:
             raise NotAllowed(f"credential {name!r} is bound to {model.origin}, not to {origin}", subject=name)
         return _read(outside, model.value, f"credential {name!r}")
@@ -337,7 +380,9 @@ def _plugins(loaded: Loaded, outside: _Outside, console: TextIO) -> Plugins:
     def notify_target(name: str, origin: str) -> str:
         model = settings.notify.get(name)
         if model is None:
-            raise NotAllowed(f"there is no notify target named {name!r}", subject=name, hint=f"add [notify.{name}] to the settings")
+            raise NotAllowed(
+                f"there is no notify target named {name!r}", subject=name, hint=f"add [notify.{name}] to the settings"
+            )
         return _read(outside, model.url, f"notify target {name!r}")
 
     sources: list[Source] = [HttpSource(_secret_in), FeedSource(_secret_in), FileSource(), CommandSource(_secret_in)]

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Protocol
 
-from sereno.core.waiting.budget import Allowance
+from sereno.core.budget import Allowance
 from sereno.core.change import FailedReading, Reading
 from sereno.core.contract import Contract
 from sereno.core.delivery import Delivery, DeliveryDecision, Outcome
@@ -219,8 +219,6 @@ class Plugins:
     conditions: Conditions
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """What one claim handed out, at the database's instant `now`; works are in claim order."""
@@ -337,7 +335,7 @@ class DefinitionStore(Protocol):
         """Stores a poll. Raises AlreadyExists for a taken name (by a file or by a user, the message says which)."""
         ...
 
-    async def edit_poll(
+    async def edit_poll(  # noqa: PLR0913 - pool, due and managed_by are one plan, named for the reader
         self, who: Principal, name: str, spec: PollSpec, *, pool: str, due: datetime, managed_by: str, reconsider: bool = False
     ) -> PollRecord:
         """Replaces a definition (revision + 1). `condition_version` rises only when condition, fire_on, source type or source change; an

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sereno.core.waiting.budget import Allowance, Limits, Spend, exhausted, second_wind, with_extension, with_room
+from sereno.core.budget import Allowance, Limits, Spend, exhausted, second_wind, with_extension, with_room
 from tests.core.waiting import ALLOWANCE, NOON, after
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sereno.core.waiting.budget import Limits
+from sereno.core.budget import Limits
 from sereno.core.contract import Contract, Meaning, check_limits, parse_contract, with_states
 from sereno.core.values import Json, canonical, digest
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from sereno.core.waiting.budget import Spend
+from sereno.core.budget import Spend
 from sereno.core.escalation import OPTIONS, Category, Option, Standing, Verb, escalation_digest, options_for
 from tests.core.waiting import ALLOWANCE, KIND, NOON, after, decide, escalated, make_operation, retry_after, saw
 

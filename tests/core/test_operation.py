@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from sereno.core.waiting.budget import Spend
+from sereno.core.budget import Spend
 from sereno.core.contract import Delays
 from sereno.core.delay import jittered, raw_backoff, steep_backoff
 from sereno.core.errors import InvariantBroken

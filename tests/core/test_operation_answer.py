@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from sereno.core.waiting.budget import Spend
+from sereno.core.budget import Spend
 from sereno.core.errors import InvariantBroken, NotAllowed, NotNow
 from sereno.core.escalation import Category, Escalation, Option, Verb
 from sereno.core.observation import DelaySource

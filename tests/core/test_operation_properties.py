@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sereno.core.waiting.budget import Spend
+from sereno.core.budget import Spend
 from sereno.core.contract import Delays
 from sereno.core.observation import Observation, ObservationKind
 from sereno.core.operation import (

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from sereno.core.waiting.budget import Spend
+from sereno.core.budget import Spend
 from sereno.core.errors import InvariantBroken, NotNow
 from sereno.core.escalation import Category
 from sereno.core.operation import (

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sereno.core.effect import ActionRef, Effect, Policy
-from sereno.core.telling.message import BODY_CAP, PAYLOAD_CAP, TITLE_CAP, excerpt, plain, plain_lines
 from sereno.core.telling.matches import About, Match, match_effects, news_effects
+from sereno.core.telling.message import BODY_CAP, PAYLOAD_CAP, TITLE_CAP, excerpt, plain, plain_lines
 from sereno.core.values import Json, canonical
 
 MAIL = ActionRef("mail", "email", {"to": "me"}, Policy.AT_LEAST_ONCE)

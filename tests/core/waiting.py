@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from sereno.core.waiting.budget import Allowance, Spend
+from sereno.core.budget import Allowance, Spend
 from sereno.core.contract import Contract, Delays, StateSource
 from sereno.core.effect import ActionRef, Policy
 from sereno.core.escalation import Category, Escalation

@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from sereno.core.values import Json
 from sereno.core.telling.verdict import Verdict, VerdictKind
+from sereno.core.values import Json
 from sereno.outside.cel import LONGEST, CelConditions
 from sereno.outside.cel_cost import MOST_UNITS, Weight, cost_of
 from sereno.ports import Condition

@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from sereno.testing.mutants import MUTANTS
-from sereno.testing.simulation import World, Options, run_world
+from sereno.testing.simulation import Options, World, run_world
 
 SEED = int(os.environ.get("SERENO_SEED", "1"))
 BUDGET = 40
@@ -36,7 +37,9 @@ def test_I34_same_seed_gives_the_same_journal_under_any_hash_seed() -> None:
     digests = set()
     for hash_seed in ("0", "1", "random"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+        )
         digests.add(done.stdout.strip().splitlines()[-1])
     assert len(digests) == 1
 
@@ -45,7 +48,7 @@ def test_I34_same_seed_gives_the_same_journal_under_any_hash_seed() -> None:
 def test_planted_bug_is_found(mutant: str) -> None:
     """The world fails on a store that breaks one rule."""
     for seed in range(1, BUDGET):
-        options = Options.draw(seed)
+        options = replace(Options.draw(seed), stall_share=0.2, fault_share=0.3)
         if World(options, wrap_store=MUTANTS[mutant]).run().violations:
             return
     pytest.fail(f"{mutant} was not found within {BUDGET} seeds")

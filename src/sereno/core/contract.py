@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from sereno.core.budget import Limits
+from sereno.core.errors import Fault
 from sereno.core.reading import sections
 from sereno.core.reading.address import CALLER_URL, origin_of, status_url, template_problem
-from sereno.core.waiting.budget import Limits
-from sereno.core.reading.sections import read_path, word_of
 from sereno.core.reading.document import Table
-from sereno.core.errors import Fault
+from sereno.core.reading.sections import read_path, word_of
 from sereno.core.reading.terms import (
     FORMAT,
     RULE_MEANINGS,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from sereno.core.waiting.budget import Allowance, Spend, exhausted, second_wind
+from sereno.core.budget import Allowance, Spend, exhausted, second_wind
 from sereno.core.delay import quoted
 from sereno.core.values import Json, canonical, digest
 

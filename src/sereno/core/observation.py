@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from sereno.core.contract import Contract, Meaning, word_of
+from sereno.core.delay import read_hint, read_retry_after
 from sereno.core.reading.answer import (
     STATE_CHARS,
     TEXT_CHARS,
@@ -20,8 +22,6 @@ from sereno.core.reading.answer import (
     state_word,
     text_at,
 )
-from sereno.core.contract import Contract, Meaning, word_of
-from sereno.core.delay import read_hint, read_retry_after
 from sereno.core.values import canonical
 
 

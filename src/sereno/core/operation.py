@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import Random
 
-from sereno.core.waiting.asking import Trouble, question, tell_end, tell_question
-from sereno.core.waiting.budget import Allowance, Spend, exhausted
-from sereno.core.waiting.choice import AnswerDecision, decide_answer
+from sereno.core.budget import Allowance, Spend, exhausted
 from sereno.core.contract import Contract
 from sereno.core.effect import Effect
 from sereno.core.errors import InvariantBroken, NotNow
 from sereno.core.escalation import Category, Escalation, at_text
-from sereno.core.waiting.lifecycle import TERMINAL, TRANSITIONS, Event, Grant, Operation, OperationState, diagram, move
-from sereno.core.waiting.look import FROM_PROVIDER, plan_look, provider_waits, rejected_hints
 from sereno.core.observation import DelaySource, Observation, ObservationKind
 from sereno.core.values import Json, canonical, digest
+from sereno.core.waiting.asking import Trouble, question, tell_end, tell_question
+from sereno.core.waiting.choice import AnswerDecision, decide_answer
+from sereno.core.waiting.lifecycle import TERMINAL, TRANSITIONS, Event, Grant, Operation, OperationState, diagram, move
+from sereno.core.waiting.look import FROM_PROVIDER, plan_look, provider_waits, rejected_hints
 
 __all__ = [
     "TERMINAL",

@@ -8,13 +8,13 @@ from random import Random
 
 from sereno.core.change import Change, ChangeKind, Comparison, FailedReading, Keep, KnownObject, ReadFailure, Reading
 from sereno.core.effect import ActionRef, Effect
-from sereno.core.telling.message import Event, counted, plain
 from sereno.core.schedule import Schedule, next_due, next_instants
 from sereno.core.telling.matches import MAX_MATCHES, About, Match, match_effects, news_effects
-from sereno.core.values import Json
+from sereno.core.telling.message import Event, counted, plain
 from sereno.core.telling.verdict import Judged as Judged
 from sereno.core.telling.verdict import Verdict as Verdict
 from sereno.core.telling.verdict import VerdictKind as VerdictKind
+from sereno.core.values import Json
 
 
 class PollState(StrEnum):

@@ -12,8 +12,8 @@ from cel_expr_python.ext import ext_strings
 
 from sereno.core.errors import did_you_mean
 from sereno.core.telling.message import plain
-from sereno.core.values import MAX_DEPTH, Json
 from sereno.core.telling.verdict import Verdict, VerdictKind
+from sereno.core.values import MAX_DEPTH, Json
 from sereno.outside.cel_cost import Cost, Weight, cost_of
 from sereno.ports import Condition
 

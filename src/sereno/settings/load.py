@@ -3,15 +3,14 @@
 import os
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from sereno.core.errors import Fault, SetupError
+from sereno.core.errors import Fault, SetupError, nearest
 from sereno.settings.config import Settings
 from sereno.settings.lines import Location, key_lines, line_of
 
@@ -27,6 +26,12 @@ class Loaded:
     path: Path | None
     database: Path
     lines: Mapping[Location, int] = field(default_factory=dict)
+    document: Mapping[str, Any] = field(default_factory=dict)
+    """The file as it was parsed."""
+
+    def texts(self) -> Iterator[tuple[Location, str]]:
+        """Every text of the file with its place, for checks that belong to a higher floor."""
+        yield from _texts((), self.document)
 
     def where(self, *location: str | int) -> str:
         """`FILE:LINE` of a key, for faults found later than here."""
@@ -78,7 +83,18 @@ def parse_settings(text: str, path: Path) -> Loaded:
         count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
         raise SetupError(f"{path} has {count}; nothing was started", faults)
     database = path.parent / (settings.database.path or DATABASE)
-    return Loaded(settings, path, database.expanduser().resolve(), lines)
+    return Loaded(settings, path, database.expanduser().resolve(), lines, document)
+
+
+def _texts(location: Location, value: Any) -> Iterator[tuple[Location, str]]:
+    if isinstance(value, str):
+        yield location, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts((*location, key), item)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts((*location, index), item)
 
 
 def _faults(error: ValidationError, path: Path, lines: dict[Location, int]) -> list[Fault]:
@@ -100,8 +116,8 @@ _UNION_TAGS = {"str", "ActionModel", "float", "literal['unlimited']"}
 
 
 def _nearest(location: Location) -> str | None:
-    near = get_close_matches(str(location[-1]), _known_names(location[:-1]), n=1)
-    return f"did you mean `{near[0]}`?" if near else None
+    near = nearest(str(location[-1]), _known_names(location[:-1]))
+    return f"did you mean `{near}`?" if near else None
 
 
 def _known_names(location: Location) -> Sequence[str]:

@@ -17,8 +17,8 @@ from sereno.store.work.store import SqliteWork
 NETWORK_FILESYSTEMS = frozenset(
     {
         "9p", "afs", "afpfs", "beegfs", "ceph", "cifs", "coda", "davfs", "fuse.cephfs", "fuse.davfs2", "fuse.gcsfuse",
-        "fuse.glusterfs", "fuse.goofys", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "fuse.smbnetfs", "fuse.unionfs", "gfs2",
-        "glusterfs", "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "smb", "smb2", "smb3", "smbfs", "virtiofs", "webdav",
+        "fuse.glusterfs", "fuse.goofys", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "fuse.smbnetfs", "gfs2",
+        "glusterfs", "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "smb", "smb2", "smb3", "smbfs", "webdav",
     }
 )  # fmt: skip
 """Where SQLite's locks and shared memory do not work between machines, or at all."""

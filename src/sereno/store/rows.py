@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sereno.core.waiting.budget import Allowance, Spend
+from sereno.core.budget import Allowance, Spend
 from sereno.core.change import KnownObject
 from sereno.core.delivery import Delivery, DeliveryState
 from sereno.core.escalation import Category, Escalation

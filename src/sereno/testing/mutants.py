@@ -31,8 +31,10 @@ class CountAfterSend:
         return claimed
 
     async def commit_operation(self, work: OperationWork, decision: OperationDecision) -> None:
-        """Commits; the decision's own figures bring the count."""
+        """Commits, and counts now what was sent before."""
         await self._inner.commit_operation(work, decision)
+        if work.operation.reserved and decision.observation is not None:
+            await _count(self._inner, work, 1)
 
 
 class NoFence:

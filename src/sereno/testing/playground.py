@@ -1,13 +1,17 @@
 """The playground: a loopback server with a feed that grows, a price page, a JSON API with ETag and a job provider with good and
 hostile jobs. `sereno demo` watches it; the tests use it; `python -m sereno.testing.playground` starts it alone.
 
-It prints one line of JSON with its address, then serves until its standard input closes or it is told to end.
+It prints one line of JSON with its address, then serves until its standard input closes or it is told to end. With `--still` nothing
+changes by itself: feed and price move when `/control/feed` and `/control/price` are asked to.
 """
 
 import asyncio
 import hashlib
 import json
+import os
+import stat
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
@@ -45,14 +49,19 @@ class Job:
 
 
 class Playground:
-    """The state behind the routes. `clock` gives seconds since start."""
+    """The state behind the routes, and the books. `still` stops what else would change with time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, still: bool = False) -> None:
         self._started = asyncio.get_running_loop().time()
         self.jobs: dict[str, Job] = {}
         self.received: list[dict[str, object]] = []
         self.extra_entries = 0
         self.requests = 0
+        self.not_modified: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self.prices_shown: list[str] = []
+        self._still = still
+        self._price: str | None = PRICES[0][1] if still else None
 
     def seconds(self) -> float:
         """Seconds since the playground opened."""
@@ -71,6 +80,7 @@ class Playground:
                 web.get("/books", self.books),
                 web.post("/inbox", self.inbox),
                 web.post("/control/feed", self.grow),
+                web.post("/control/price", self.reprice),
             ]
         )
         return app
@@ -78,11 +88,15 @@ class Playground:
     @web.middleware
     async def _count(self, request: web.Request, handler: Step) -> web.StreamResponse:
         self.requests += 1
-        return await handler(request)
+        response = await handler(request)
+        self.answered[request.path] += 1
+        self.not_modified[request.path] += response.status == 304
+        return response
 
     async def feed(self, request: web.Request) -> web.Response:
         """An RSS feed, newest entry first."""
-        count = FEED_ENTRIES + min(3, int(self.seconds() // FEED_STEP_S)) + self.extra_entries
+        grown = 0 if self._still else min(3, int(self.seconds() // FEED_STEP_S))
+        count = FEED_ENTRIES + grown + self.extra_entries
         items = "".join(
             f"<item><guid>note-{n}</guid><title>{escape(f'Harbour note {n}')}</title><link>http://{request.host}/notes/{n}</link>"
             f"<description>{escape(f'Boat {n} came in with the tide.')}</description></item>"
@@ -93,13 +107,16 @@ class Playground:
 
     async def price_page(self, request: web.Request) -> web.Response:
         """A shop page whose price falls, rises and falls again."""
-        price = next(price for start, price in reversed(PRICES) if self.seconds() >= start)
+        price = self._price or next(price for start, price in reversed(PRICES) if self.seconds() >= start)
         text = f"<!doctype html><title>Kettle</title><h1>Copper kettle</h1><p class=price>{price}</p><p>In stock.</p>"
-        return _with_etag(request, text, "text/html")
+        response = _with_etag(request, text, "text/html")
+        if response.status == 200:
+            self.prices_shown.append(price)
+        return response
 
     async def api(self, request: web.Request) -> web.Response:
         """A JSON API that answers 304 while nothing changes."""
-        tide = "high" if int(self.seconds() // 15) % 2 else "low"
+        tide = "high" if not self._still and int(self.seconds() // 15) % 2 else "low"
         return _with_etag(request, json.dumps({"harbour": "open", "tide": tide}), "application/json")
 
     async def submit(self, request: web.Request) -> web.Response:
@@ -132,7 +149,9 @@ class Playground:
     async def books(self, request: web.Request) -> web.Response:
         """The provider's own books."""
         jobs = {job.id: {"looks": job.looks, "looked_at": job.looked_at} for job in self.jobs.values()}
-        return web.json_response({"jobs": jobs, "received": self.received, "requests": self.requests})
+        pages = {path: {"answered": count, "not_modified": self.not_modified[path]} for path, count in self.answered.items()}
+        body = {"jobs": jobs, "pages": pages, "prices_shown": self.prices_shown, "received": self.received}
+        return web.json_response({**body, "requests": self.requests})
 
     async def inbox(self, request: web.Request) -> web.Response:
         """A receiver that keeps idempotency keys: the same key takes effect once."""
@@ -146,6 +165,11 @@ class Playground:
         self.extra_entries += int(request.query.get("add", "1"))
         return web.json_response({"extra_entries": self.extra_entries})
 
+    async def reprice(self, request: web.Request) -> web.Response:
+        """Sets the price; from then on it stays."""
+        self._price = str(request.query["value"])
+        return web.json_response({"price": self._price})
+
 
 def _with_etag(request: web.Request, text: str, content_type: str) -> web.Response:
     tag = f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
@@ -154,9 +178,9 @@ def _with_etag(request: web.Request, text: str, content_type: str) -> web.Respon
     return web.Response(text=text, content_type=content_type, headers={"ETag": tag})
 
 
-async def serve(port: int = 0) -> tuple[web.AppRunner, str]:
+async def serve(port: int = 0, *, still: bool = False) -> tuple[web.AppRunner, str]:
     """Starts on a free loopback port; answers the runner and the base URL."""
-    runner = web.AppRunner(Playground().app(), access_log=None)
+    runner = web.AppRunner(Playground(still=still).app(), access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
@@ -165,21 +189,22 @@ async def serve(port: int = 0) -> tuple[web.AppRunner, str]:
 
 
 async def _main() -> None:
-    runner, base = await serve(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    ports = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    runner, base = await serve(ports[0] if ports else 0, still="--still" in sys.argv[1:])
     print(json.dumps({"base": base}), flush=True)
-    ended = asyncio.Event()
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    watcher = asyncio.get_running_loop().create_task(_until_closed(reader, ended))
-    await ended.wait()
-    watcher.cancel()
+    await _until_input_closes()
     await runner.cleanup()
 
 
-async def _until_closed(reader: asyncio.StreamReader, ended: asyncio.Event) -> None:
+async def _until_input_closes() -> None:
+    """Waits for the end of standard input; where that cannot be watched (a file, /dev/null) it never comes, only a signal does."""
+    kind = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or sys.stdin.isatty()):
+        await asyncio.Event().wait()
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while await reader.read(1024):
         pass
-    ended.set()
 
 
 if __name__ == "__main__":

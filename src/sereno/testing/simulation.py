@@ -8,33 +8,30 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from random import Random
 from typing import TypeVar
 
 from sereno.builtin.providers.catalogue import Catalogue
 from sereno.builtin.providers.http import HttpProvider
-from sereno.core.waiting.budget import Allowance
-from sereno.core.change import FailedReading, ReadFailure, Reading, SourceObject
+from sereno.core.budget import Allowance
 from sereno.core.contract import with_states
-from sereno.core.delivery import Delivery, Outcome, OutcomeKind
 from sereno.core.effect import ActionRef, Policy
-from sereno.core.errors import Fault, LeaseLost
-from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.core.operation import TERMINAL, OperationState, fingerprint
 from sereno.core.poll import PollSpec
 from sereno.core.schedule import Interval
-from sereno.core.values import Json, canonical, digest
+from sereno.core.values import Json, digest
 from sereno.core.work import LeaseTimes, Principal
 from sereno.drivers.loop import Driver
 from sereno.engine.kit import Kit
 from sereno.outside.cel import CelConditions
-from sereno.ports import Clock, Fetch, Guarded, NewOperation, Page, Place, Plugins, PoolLimits
+from sereno.ports import NewOperation, Page, Plugins, PoolLimits
 from sereno.store.definitions import Definitions
 from sereno.store.open import Store, open_store
 from sereno.store.reads import Reads
 from sereno.store.work.store import SqliteWork
+from sereno.testing.outside_world import HOST, Books, Job, SimulatedCrash, SimulatedReceiver, SimulatedSource, SimulatedTransport
 from sereno.testing.virtual import START, SeededIds, VirtualClock, run_virtual
 
 T = TypeVar("T")
@@ -46,150 +43,10 @@ TIMES = LeaseTimes(
     commit_time=timedelta(seconds=2),
     tick=timedelta(seconds=10),
 )
-HOST = "sim.example"
 LONGEST = 25
 """Minutes of the longest deadline."""
 FINISH = timedelta(seconds=2 * 20 + 61)
 """How long after its deadline an operation may still be open (I10)."""
-
-
-class SimulatedCrash(BaseException):
-    """A worker's process ended here. Nothing catches it."""
-
-
-@dataclass
-class Job:
-    """One job with the provider's own book of the requests that reached it and what it answered."""
-
-    id: str
-    words: Sequence[str]
-    sent_at: list[datetime] = field(default_factory=list)
-    not_before: list[tuple[datetime, datetime]] = field(default_factory=list)
-    """(when a Retry-After answer was received, the instant it forbade requests before)."""
-
-
-@dataclass
-class Books:
-    """What the outside world knows."""
-
-    jobs: dict[str, Job] = field(default_factory=dict)
-    effects: Counter[str] = field(default_factory=Counter)
-    """At the idempotent receiver: how often each key took effect."""
-    arrivals: Counter[str] = field(default_factory=Counter)
-    """How often each key arrived."""
-    rises: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-
-
-class SimulatedTransport:
-    """Seam 3 in the simulation: the provider answers here, with faults."""
-
-    def __init__(self, books: Books, clock: Clock, dice: Random, *, faults: Callable[[], bool], crash: Callable[[str], None]):
-        self._books, self._clock, self._dice, self._faults, self._crash = books, clock, dice, faults, crash
-
-    async def fetch(self, request: Fetch) -> Reply:
-        """Waits for the network, lets the send guard judge, then writes the book."""
-        await self._clock.sleep(self._dice.uniform(0.01, 0.2))
-        if request.before_first_byte is not None:
-            try:
-                await request.before_first_byte()
-            except LeaseLost as error:
-                return NoReply(NoReplyKind.CANCELLED, error.message, sent=False)
-        self._crash("wire.before")
-        job = self._books.jobs[request.url.rsplit("/", 1)[1]]
-        job.sent_at.append(self._clock.now())
-        self._crash("wire.sent")
-        fault = self._dice.choice(("reset", "timeout", "busy", "page", "late")) if self._faults() else None
-        if fault is not None:
-            self._books.faults[fault] += 1
-            return await self._faulty(fault, job, request)
-        await self._clock.sleep(self._dice.uniform(0.01, 1.0))
-        word = job.words[min(len(job.sent_at), len(job.words)) - 1]
-        body: dict[str, object] = {"id": job.id, "status": word}
-        if word == "done":
-            body["result"] = f"https://{HOST}/results/{job.id}"
-        return self._answer(200, canonical(body), request)
-
-    async def _faulty(self, fault: str, job: Job, request: Fetch) -> Reply:
-        if fault == "reset":
-            return NoReply(NoReplyKind.RESET, "connection reset", sent=True)
-        if fault == "timeout":
-            await self._clock.sleep(request.total_deadline.total_seconds())
-            return NoReply(NoReplyKind.TIMEOUT, "no answer in time", sent=True)
-        if fault == "page":
-            return self._answer(502, b"<html>bad gateway</html>", request, ("content-type", "text/html"))
-        seconds = self._dice.choice((1, 7, 30))
-        now = self._clock.now()
-        job.not_before.append((now, now + timedelta(seconds=seconds)))
-        return self._answer(503 if fault == "busy" else 429, b"{}", request, ("retry-after", str(seconds)))
-
-    def _answer(self, status: int, body: bytes, request: Fetch, *headers: tuple[str, str]) -> HttpReply:
-        kept = headers if any(name == "content-type" for name, _ in headers) else (*headers, ("content-type", "application/json"))
-        return HttpReply(status, kept, body, request.url, timedelta(seconds=1))
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-
-class SimulatedSource:
-    """A source with one number that rises and falls; the books count its rises above the line."""
-
-    type = "sim"
-
-    def __init__(self, books: Books, clock: Clock, dice: Random, *, faults: Callable[[], bool]):
-        self._books, self._clock, self._dice, self._faults = books, clock, dice, faults
-        self._number = 0
-        self._version = 0
-
-    def check(self, options: Mapping[str, Json], *, origin: str) -> Sequence[Fault]:
-        """Everything is right."""
-        return ()
-
-    def place(self, options: Mapping[str, Json]) -> Place:
-        """One host for all."""
-        return Place(f"host:{HOST}", str(options.get("url")))
-
-    async def read(self, options: Mapping[str, Json], cursor: str | None, guarded: Guarded) -> Reading | FailedReading:
-        """Reads the number, or fails."""
-        await self._clock.sleep(self._dice.uniform(0.01, 0.5))
-        if self._faults():
-            self._books.faults["read"] += 1
-            return FailedReading(ReadFailure.UNREACHABLE, "no route")
-        if self._dice.random() < 0.3:
-            self._version += 1
-        text = f"version {self._version}"
-        return Reading([SourceObject("number", digest(text.encode()), {"version": self._version})], cursor=str(self._version), requests=1)
-
-
-class SimulatedReceiver:
-    """An action towards a receiver that honours keys; its answers get lost."""
-
-    type = "sim"
-    default_policy = Policy.KEYED
-
-    def __init__(self, books: Books, clock: Clock, dice: Random, *, faults: Callable[[], bool], crash: Callable[[str], None]):
-        self._books, self._clock, self._dice, self._faults, self._crash = books, clock, dice, faults, crash
-
-    def check(self, options: Mapping[str, Json], *, origin: str) -> Sequence[Fault]:
-        """Everything is right."""
-        return ()
-
-    def place(self, options: Mapping[str, Json]) -> Place:
-        """Inside."""
-        return Place("local:sim", "sim")
-
-    async def perform(self, delivery: Delivery, guarded: Guarded) -> Outcome:
-        """Takes the effect once a key, and may lose the answer."""
-        key = delivery.effect.dedupe_key
-        self._books.arrivals[key] += 1
-        if self._books.arrivals[key] == 1:
-            self._books.effects[key] += 1
-        self._crash("receiver.took")
-        await self._clock.sleep(self._dice.uniform(0.01, 0.5))
-        if self._faults():
-            self._books.faults["lost answer"] += 1
-            return Outcome(OutcomeKind.UNKNOWN, "the answer was lost")
-        return Outcome(OutcomeKind.DONE)
 
 
 @dataclass(frozen=True)
@@ -261,7 +118,10 @@ class World:
         definitions = Definitions(store.executor, clock=clock, ids=ids)
         reads = Reads(store.executor, clock=clock)
         await self._populate(definitions, clock)
-        hands = [asyncio.get_running_loop().create_task(self._worker(n, store, reads), name=f"w{n}") for n in range(self._options.workers)]
+        hands = [
+            asyncio.get_running_loop().create_task(self._worker(n, store, reads), name=f"w{n}")
+            for n in range(self._options.workers)
+        ]
         await clock.sleep(self._options.hours * 3600)
         self._calm = True
         await clock.sleep(LONGEST * 60 + FINISH.total_seconds())
@@ -275,7 +135,9 @@ class World:
 
     async def _populate(self, definitions: Definitions, clock: VirtualClock) -> None:
         document = with_states(
-            Catalogue().document("generic-status"), {"success": ["done"], "failure": ["broken"], "pending": ["running", "queued"]}, "status"
+            Catalogue().document("generic-status"),
+            {"success": ["done"], "failure": ["broken"], "pending": ["running", "queued"]},
+            "status",
         )
         await definitions.set_pool(WHO, f"host:{HOST}", PoolLimits(rate=5.0, burst=5))
         action = ActionRef("tell", "sim", {}, Policy.KEYED, pool="local:sim")
@@ -294,14 +156,18 @@ class World:
                     url=url,
                     parameters={},
                     fingerprint=fingerprint("generic-status", "", job.id, url),
-                    allowance=Allowance(now + timedelta(minutes=self._dice.choice((5, 15, LONGEST))), None, self._dice.choice((3, 10, 40)), 5, 5),
+                    allowance=Allowance(
+                        now + timedelta(minutes=self._dice.choice((5, 15, LONGEST))), None, self._dice.choice((3, 10, 40)), 5, 5
+                    ),
                     pool=f"provider:{HOST}",
                     first_look_at=now + timedelta(seconds=2),
                     actions=[action],
                 ),
             )
         for number in range(self._options.polls):
-            spec = PollSpec(f"poll{number}", "sim", {"url": f"https://{HOST}/n"}, Interval(timedelta(seconds=60), START), actions=[action])
+            spec = PollSpec(
+                f"poll{number}", "sim", {"url": f"https://{HOST}/n"}, Interval(timedelta(seconds=60), START), actions=[action]
+            )
             await definitions.add_poll(WHO, spec, pool=f"host:{HOST}", due=clock.now(), managed_by="user")
 
     def _words(self) -> Sequence[str]:
@@ -345,7 +211,9 @@ class World:
 
         return crash
 
-    def _kit(self, clock: VirtualClock, store: Store, reads: Reads, crash: Callable[[str], None], died: "asyncio.Future[None]") -> Kit:
+    def _kit(
+        self, clock: VirtualClock, store: Store, reads: Reads, crash: Callable[[str], None], died: "asyncio.Future[None]"
+    ) -> Kit:
         def faults() -> bool:
             return not self._calm and self._dice.random() < self._options.fault_share
 
@@ -387,18 +255,26 @@ class World:
             operation, job = record.operation, self._books.jobs[record.operation.job_id]
             on_wire, counted, allowed = len(job.sent_at), operation.spend.status_requests, operation.allowance.max_status_requests
             wasted += counted - on_wire
-            self._expect(on_wire <= counted <= allowed, f"I1 {job.id}: {on_wire} on the wire, {counted} counted, {allowed} allowed")
+            self._expect(
+                on_wire <= counted <= allowed, f"I1 {job.id}: {on_wire} on the wire, {counted} counted, {allowed} allowed"
+            )
             ended = operation.state in TERMINAL or operation.state is OperationState.ESCALATED
             self._expect(ended, f"I10 {job.id}: still {operation.state} long after its deadline")
-            self._expect(all(at < operation.allowance.deadline_at for at in job.sent_at), f"W32 {job.id}: a request after the deadline")
+            self._expect(
+                all(at < operation.allowance.deadline_at for at in job.sent_at), f"W32 {job.id}: a request after the deadline"
+            )
             for received, until in job.not_before:
                 early = [at for at in job.sent_at if received < at < until]
                 self._expect(not early or self._was_lost(operation.id), f"I4 {job.id}: a request inside a Retry-After")
         for key, count in self._books.effects.items():
             self._expect(count == 1, f"I17 {key}: {count} effects")
-        undelivered = [item for item in await reads.deliveries(WHO, Page(limit=1000)) if item.delivery.state.value in ("queued", "sending")]
+        undelivered = [
+            item for item in await reads.deliveries(WHO, Page(limit=1000)) if item.delivery.state.value in ("queued", "sending")
+        ]
         self._expect(not undelivered, f"I31: {len(undelivered)} deliveries still open")
-        journal = await store.executor.read(lambda c: c.execute("SELECT subject, run, kind, at, facts FROM journal ORDER BY seq").fetchall())
+        journal = await store.executor.read(
+            lambda c: c.execute("SELECT subject, run, kind, at, facts FROM journal ORDER BY seq").fetchall()
+        )
         text = json.dumps([list(row) for row in journal])
         loop = asyncio.get_running_loop()
         return Outcomes(

@@ -11,8 +11,8 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 
 from sereno.core.contract import Contract, Path, parse_contract
-from sereno.core.reading.document import nearest
 from sereno.core.errors import Fault, NotFound, SetupError
+from sereno.core.reading.document import nearest
 from sereno.core.values import Json
 
 SHIPPED = "sereno.builtin.contracts"

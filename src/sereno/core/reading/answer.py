@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from sereno.core.contract import Contract, Meaning, Path, ResultField, Rule, Signature, StateSource, word_of
+from sereno.core.reading.sections import word_of
+from sereno.core.reading.terms import Contract, Meaning, Path, ResultField, Rule, Signature, StateSource
 from sereno.core.values import BadJson, Json, canonical, parse_json
 
 STATE_CHARS = 200

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
 
-from sereno.core.waiting.budget import Limits
+from sereno.core.budget import Limits
 from sereno.core.reading.document import Table
 from sereno.core.reading.terms import (
     RULE_MEANINGS,

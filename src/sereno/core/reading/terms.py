@@ -9,7 +9,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from sereno.core.waiting.budget import Limits
+from sereno.core.budget import Limits
 from sereno.core.values import Json
 
 FORMAT = 0

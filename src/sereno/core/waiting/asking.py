@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sereno.core.waiting.budget import Spend
+from sereno.core.budget import Spend
 from sereno.core.delay import quoted
 from sereno.core.effect import Effect, operation_dedupe_key
 from sereno.core.escalation import Category, Escalation, Standing, at_text, escalation_digest, option_rows, options_for
-from sereno.core.waiting.lifecycle import Operation, OperationState
 from sereno.core.observation import Observation
 from sereno.core.values import Json, format_duration
+from sereno.core.waiting.lifecycle import Operation, OperationState
 
 
 @dataclass(frozen=True, slots=True)

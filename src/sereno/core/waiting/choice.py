@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sereno.core.waiting.asking import tell_end
-from sereno.core.waiting.budget import Allowance, with_extension, with_room
+from sereno.core.budget import Allowance, with_extension, with_room
 from sereno.core.effect import Effect
 from sereno.core.errors import NotAllowed, NotNow
 from sereno.core.escalation import Escalation, Option, Verb
+from sereno.core.observation import DelaySource
+from sereno.core.waiting.asking import tell_end
 from sereno.core.waiting.lifecycle import Event, Grant, Operation, OperationState, move
 from sereno.core.waiting.look import FROM_PROVIDER
-from sereno.core.observation import DelaySource
 
 
 @dataclass(frozen=True, slots=True)

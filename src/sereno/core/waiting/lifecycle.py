@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sereno.core.waiting.budget import Allowance, Spend
+from sereno.core.budget import Allowance, Spend
 from sereno.core.effect import ActionRef
 from sereno.core.errors import InvariantBroken
 from sereno.core.escalation import Category, Escalation

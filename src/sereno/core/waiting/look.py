@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sereno.core.waiting.budget import Allowance, Spend
+from sereno.core.budget import Allowance, Spend
 from sereno.core.contract import Delays
 from sereno.core.delay import jittered, raw_backoff, steep_backoff
 from sereno.core.escalation import at_text

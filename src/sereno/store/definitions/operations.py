@@ -3,7 +3,7 @@
 from datetime import datetime
 from sqlite3 import Row
 
-from sereno.core.waiting.budget import Allowance
+from sereno.core.budget import Allowance
 from sereno.core.errors import NotNow, RequestError
 from sereno.core.observation import DelaySource
 from sereno.core.values import Json, canonical, digest, to_micros

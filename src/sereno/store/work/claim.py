@@ -7,7 +7,6 @@ from datetime import timedelta
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from sereno.core.values import to_micros
 from sereno.core.work import Kind
 from sereno.ports import Only
 from sereno.store.codec import dumps, loads, micros, span_us
@@ -210,8 +209,8 @@ def next_due(connection: sqlite3.Connection, now: int, only: Only | None) -> int
     """The earliest instant at which a claim may find something."""
     if only is not None and only.subject is not None:
         return _next_of_one(connection, now, only.subject)
-    if only is not None and only.due_by is not None:
-        return _next_by(connection, now, to_micros(only.due_by))
+    if only is not None and (only.due_by is not None or set(only.kinds) != set(KINDS)):
+        return _next_by(connection, now, only)
     wake = connection.execute("SELECT wake FROM pool WHERE wake IS NOT NULL ORDER BY wake LIMIT 1").fetchone()
     close = connection.execute("SELECT close_at FROM operation WHERE close_at IS NOT NULL ORDER BY close_at LIMIT 1").fetchone()
     return min((row[0] for row in (wake, close) if row is not None), default=None)
@@ -232,16 +231,24 @@ def _free_at(pool: Ready, now: int, due: int) -> int:
     return max(due, pool.bucket.next_at(min(now, due)), place or 0)
 
 
-def _next_by(connection: sqlite3.Connection, now: int, since: int) -> int | None:
-    """The same for `once`: what was due at `since`, and deliveries made after it. Asks every pool that has anything planned."""
-    pools = [_pool(row) for row in _json(connection, "ready_pools", {"now": 1 << 62, "limit": 1 << 31})]
+_EVER = 1 << 62
+
+
+def _next_by(connection: sqlite3.Connection, now: int, only: Only) -> int | None:
+    """The same for a claim that is restricted by instant or kind. Asks every pool that has anything planned."""
+    since = micros(only.due_by)
+    horizon = _EVER if since is None else since
+    pools = [_pool(row) for row in _json(connection, "ready_pools", {"now": _EVER, "limit": _EVER})]
     _count_held(connection, now, pools)
-    rows = _json(connection, "due_rows", {"now": 1 << 62, "horizon": since, "since": since, "each": 1}, pools)
+    rows = _json(connection, "due_rows", {"now": _EVER, "horizon": horizon, "since": since, "each": 1}, pools)
     instants = [
         _free_at(pool, now, due)
         for pool, lists in zip(pools, rows, strict=True)
-        for found in lists[:_LISTS]
+        for at, found in enumerate(lists[:_LISTS])
         for _, due in found
+        if KINDS[at // PRIORITIES] in only.kinds
     ]
-    close = connection.execute("SELECT min(close_at) FROM operation WHERE close_at <= ?", (since,)).fetchone()[0]
-    return min([*instants, *([] if close is None else [close])], default=None)
+    if Kind.OPERATION in only.kinds:
+        close = connection.execute("SELECT min(close_at) FROM operation WHERE close_at <= ?", (horizon,)).fetchone()[0]
+        instants += [] if close is None else [close]
+    return min(instants, default=None)
