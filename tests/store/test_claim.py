@@ -10,7 +10,7 @@ import pytest
 
 from sereno.core.delivery import DeliveryState, OutcomeKind
 from sereno.core.errors import LeaseLost
-from sereno.core.work import DeliveryWork, OperationWork, PollWork
+from sereno.core.work import DeliveryWork, Kind, OperationWork, PollWork
 from sereno.ports import Only
 from tests.store.stage import HOST, LEASE, MINUTE, Stage, done, effect, pending, question, subjects, unchanged, us
 
@@ -171,6 +171,17 @@ async def test_once_claims_what_was_due_at_its_start_and_the_effects_of_that(sta
     stage.later(timedelta(seconds=1))
     assert await stage.claim(only=only) == []
     assert {*subjects(await stage.claim())} == {*[row["id"] for row in await stage.sql("SELECT id FROM poll")]}
+
+
+async def test_a_claim_of_one_kind_leaves_the_others_and_says_when_its_own_is_due(stage: Stage) -> None:
+    """A driver for operations alone is not kept busy by polls."""
+    await stage.poll()
+    operation = await stage.operation(first_look=stage.now + MINUTE)
+    only = Only(kinds=(Kind.OPERATION,))
+    assert await stage.claim(only=only) == [] and await stage.work.next_due(only) == stage.now + MINUTE
+    stage.later(MINUTE)
+    assert subjects(await stage.claim(only=only)) == [operation]
+    assert len(await stage.claim()) == 1, "the poll is still there"
 
 
 async def test_once_goes_on_with_a_poll_that_has_more_to_read(stage: Stage) -> None:
