@@ -1,0 +1,6 @@
+"""Puts the parts together; the only package that names the concrete ones."""
+
+from sereno.app.opening import Seams, backup_database, open_app, open_sereno, restore_database
+from sereno.app.running import Sereno
+
+__all__ = ["Seams", "Sereno", "backup_database", "open_app", "open_sereno", "restore_database"]

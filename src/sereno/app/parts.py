@@ -1,0 +1,150 @@
+"""Names the concrete plug-ins and the way out, and refuses settings that hold secrets."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from sereno.builtin.actions.command import CommandAction
+from sereno.builtin.actions.console import ConsoleAction
+from sereno.builtin.actions.email import EmailAction
+from sereno.builtin.actions.notify import NotifyAction
+from sereno.builtin.actions.webhook import WebhookAction
+from sereno.builtin.providers.catalogue import Catalogue
+from sereno.builtin.providers.http import HttpProvider
+from sereno.builtin.sources.command import CommandSource
+from sereno.builtin.sources.feed import FeedSource
+from sereno.builtin.sources.file import FileSource
+from sereno.builtin.sources.http import HttpSource
+from sereno.core.errors import Fault, NotAllowed, SetupError
+from sereno.outside.cel import CelConditions
+from sereno.outside.credentials import Credentials, Unusable
+from sereno.outside.egress.allow import Allow
+from sereno.outside.egress.gate import Gate
+from sereno.outside.egress.resolve import Refused, SystemResolver, check_target, checked_addresses
+from sereno.outside.redaction import Redaction
+from sereno.outside.secret import looks_like_secret, secrets_in_url
+from sereno.outside.url import BadUrl, parse_url
+from sereno.ports import Action, CredentialConfig, Plugins, SecretPlace, Source
+from sereno.settings import Loaded, Settings
+from sereno.settings.config import Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The one way out: gate, credentials, redaction, and the address check for what is not HTTP."""
+
+    gate: Gate
+    credentials: Credentials
+    redaction: Redaction
+    allow: Allow
+    resolver: SystemResolver
+
+    @classmethod
+    def build(cls, settings: Settings, loaded: Loaded) -> "Outside":
+        try:
+            allow = Allow.parse(settings.egress.allow)
+        except ValueError as error:
+            raise SetupError(
+                "the settings are not right; nothing was started", [Fault(loaded.where("egress", "allow"), str(error))]
+            ) from error
+        redaction = Redaction()
+        http = {name: model for name, model in settings.credentials.items() if not model.origin.startswith("smtp://")}
+        configs = {
+            name: CredentialConfig(model.origin, _place(model.value), model.header, model.scheme or "")
+            for name, model in http.items()
+        }
+        try:
+            credentials = Credentials(configs, redaction)
+        except BadUrl as error:
+            raise SetupError(
+                "the settings are not right; nothing was started", [Fault(loaded.where("credentials"), str(error))]
+            ) from error
+        gate = Gate(allow=allow, credentials=credentials, redaction=redaction)
+        return cls(gate, credentials, redaction, allow, SystemResolver(threads=4))
+
+    async def address(self, host: str, port: int) -> str:
+        """The one address to connect to for what is not HTTP (mail). Raises NotAllowed, OSError."""
+        try:
+            target = parse_url(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
+            # The mail ports are on the list of ports that HTTP never asks; here the protocol is mail.
+            if target.address is not None:
+                check_target(parse_url(f"https://{host}"), self.allow)
+            return str((await checked_addresses(target, self.allow, self.resolver))[0])
+        except (Refused, BadUrl) as error:
+            raise NotAllowed(str(error), subject=host, code="egress_refused") from error
+
+    async def close(self) -> None:
+        """Closes idle connections and resolver threads."""
+        self.resolver.close()
+        await self.gate.close()
+
+
+def _place(reference: Reference) -> SecretPlace:
+    return SecretPlace(env=reference.env, file=reference.file)
+
+
+def secret_in(text: str) -> str | None:
+    """Says why a text that a person wrote holds a secret, or None."""
+    in_url = ", ".join(secrets_in_url(text)) if "://" in text else ""
+    return in_url or looks_like_secret(text)
+
+
+def refuse_secrets(loaded: Loaded) -> None:
+    """A literal secret in the settings is refused: it belongs into the environment or a file. Raises SetupError with each place."""
+    faults = [
+        Fault(
+            loaded.where(*location),
+            f"`{'.'.join(map(str, location))}`: {why}",
+            'write [credentials.NAME] with value = {env = "…"} and name it here',
+        )
+        for location, text in loaded.texts()
+        if (why := secret_in(text)) is not None
+    ]
+    if faults:
+        raise SetupError(f"{loaded.path} holds secrets; nothing was started", faults, code="literal_secret")
+
+
+def build_plugins(loaded: Loaded, outside: Outside, console: TextIO) -> Plugins:
+    settings = loaded.settings
+
+    def secret(name: str, origin: str) -> str:
+        model = settings.credentials.get(name)
+        if model is None:
+            raise NotAllowed(
+                f"there is no credential named {name!r}", subject=name, hint=f"add [credentials.{name}] to the settings"
+            )
+        if model.origin.rstrip("/") != origin:
+            raise NotAllowed(f"credential {name!r} is bound to {model.origin}, not to {origin}", subject=name)
+        return _read(outside, model.value, f"credential {name!r}")
+
+    def notify_target(name: str, origin: str) -> str:
+        model = settings.notify.get(name)
+        if model is None:
+            raise NotAllowed(
+                f"there is no notify target named {name!r}", subject=name, hint=f"add [notify.{name}] to the settings"
+            )
+        return _read(outside, model.url, f"notify target {name!r}")
+
+    sources: list[Source] = [HttpSource(secret_in), FeedSource(secret_in), FileSource(), CommandSource(secret_in)]
+    actions: list[Action] = [
+        ConsoleAction(console),
+        EmailAction(secret, outside.address),
+        WebhookAction(secret, secret_in),
+        CommandAction(secret_in),
+        NotifyAction(notify_target),
+    ]
+    folder = loaded.path.parent if loaded.path is not None else Path.cwd()
+    return Plugins(
+        sources={source.type: source for source in sources},
+        actions={action.type: action for action in actions},
+        provider=HttpProvider(),
+        contracts=Catalogue([folder / name for name in settings.contracts]),
+        conditions=CelConditions(),
+    )
+
+
+def _read(outside: Outside, place: Reference, subject: str) -> str:
+    try:
+        return outside.credentials.read(_place(place), subject).reveal()
+    except Unusable as error:
+        raise NotAllowed(str(error)) from error

@@ -1,0 +1,145 @@
+"""The object that faces and programs hold: the services, and the drivers of this process."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from sereno.core.operation import OperationState
+from sereno.core.work import Kind, Principal
+from sereno.drivers.crew import Tally
+from sereno.drivers.loop import Driver
+from sereno.engine.kit import Kit
+from sereno.outside.redaction import Redaction
+from sereno.ports import Only
+from sereno.service.apply import Applied, Apply
+from sereno.service.contracts import Contracts
+from sereno.service.deliveries import Deliveries, Runs
+from sereno.service.deps import Deps
+from sereno.service.doctor import Doctor
+from sereno.service.escalations import Escalations
+from sereno.service.operations import Operations
+from sereno.service.polls import Polls
+from sereno.settings import Loaded
+from sereno.store.open import Store
+
+
+@dataclass(slots=True)
+class Sereno:
+    """Everything a face or a Python program uses. Made by `open`; starts no driver by itself."""
+
+    kit: Kit
+    loaded: Loaded
+    who: Principal
+    redaction: Redaction
+    _store: Store
+    _deps: Deps
+    _drivers: list[Driver] = field(default_factory=list)
+
+    @property
+    def polls(self) -> Polls:
+        """The standing instructions."""
+        return Polls(self._deps)
+
+    @property
+    def operations(self) -> Operations:
+        """The jobs we wait for."""
+        return Operations(self._deps)
+
+    @property
+    def escalations(self) -> Escalations:
+        """The questions to people."""
+        return Escalations(self._deps)
+
+    @property
+    def deliveries(self) -> Deliveries:
+        """What was sent, is to be sent, or died."""
+        return Deliveries(self._deps)
+
+    @property
+    def runs(self) -> Runs:
+        """The run records."""
+        return Runs(self._deps)
+
+    @property
+    def contracts(self) -> Contracts:
+        """How providers behave."""
+        return Contracts(self._deps)
+
+    @property
+    def doctor(self) -> Doctor:
+        """Whether all is well."""
+        return Doctor(self._deps)
+
+    async def apply(self, *, dry_run: bool = False, prune: bool = False) -> list[Applied]:
+        """Brings pools and polls of the settings file into the database."""
+        return list(await Apply(self._deps, self.polls).run(dry_run=dry_run, prune=prune))
+
+    async def run(self) -> Tally:
+        """The loop: runs until `stop`, or until the task is cancelled; drains on the way out."""
+        return await self._drive(self._driver(Only()))
+
+    async def once(self) -> Tally:
+        """Performs what is due now, and the effects of that, then returns."""
+        only = Only(due_by=self.kit.clock.now())
+
+        async def finished() -> bool:
+            return await self.kit.store.next_due(only) is None
+
+        return await self._drive(self._driver(only), finished)
+
+    async def drive_one(self, operation: str) -> None:
+        """Drives one operation, under the same leases as everybody else, until it stops waiting."""
+
+        async def finished() -> bool:
+            record = await self._deps.reads.operation(self.who, operation)
+            return record.operation.state is not OperationState.WAITING
+
+        await self._drive(self._driver(Only(subject=operation, kinds=(Kind.OPERATION,)), slots=1), finished)
+
+    def stop(self) -> None:
+        """Asks every driver of this object to finish what is in hand and return."""
+        for driver in self._drivers:
+            driver.stop()
+
+    def ring(self) -> None:
+        """Wakes the drivers of this object: something was written."""
+        for driver in self._drivers:
+            driver.ring()
+
+    @asynccontextmanager
+    async def stopping_on_signals(self) -> AsyncIterator[None]:
+        """SIGTERM and SIGINT drain; a second one ends at once: leases run out, nothing is lost."""
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+
+        def on_signal() -> None:
+            if task is not None and all(driver.stopping for driver in self._drivers):
+                task.cancel()
+            self.stop()
+
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        for number in numbers:
+            loop.add_signal_handler(number, on_signal)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def _driver(self, only: Only, slots: int | None = None) -> Driver:
+        worker = f"{os.uname().nodename}:{os.getpid()}"
+        wanted = slots or self.loaded.settings.slots
+        return Driver(self.kit, worker=worker, slots=wanted, only=only, purge=None if only.subject else self._purge)
+
+    async def _purge(self) -> None:
+        await self._store.work.purge(self.loaded.settings.keep_runs)
+
+    async def _drive(self, driver: Driver, finished: Callable[[], Awaitable[bool]] | None = None) -> Tally:
+        self._drivers.append(driver)
+        try:
+            return await driver.run(finished)
+        finally:
+            self._drivers.remove(driver)
