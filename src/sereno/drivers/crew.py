@@ -76,7 +76,9 @@ class Crew:
             log.info("lease lost", run_id=key, reason=error.message)
         except SerenoError as error:
             self.tally.unavailable += 1
-            log.warning("work not committed; it falls due again when its lease ends", run_id=key, code=error.code, error=error.message)
+            log.warning(
+                "work not committed; it falls due again when its lease ends", run_id=key, code=error.code, error=error.message
+            )
         finally:
             del self._in_hand[key]
             self._ended.set()

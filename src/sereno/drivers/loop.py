@@ -26,7 +26,9 @@ class Driver:
     `only` restricts what is claimed. Several drivers, in one process or many, may run on one database.
     """
 
-    def __init__(self, kit: Kit, *, worker: str, slots: int, only: Only | None = None, purge: Callable[[], Awaitable[None]] | None = None):
+    def __init__(
+        self, kit: Kit, *, worker: str, slots: int, only: Only | None = None, purge: Callable[[], Awaitable[None]] | None = None
+    ):
         self._kit = kit
         self._worker = worker
         self._only = only

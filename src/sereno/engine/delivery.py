@@ -6,6 +6,7 @@ from sereno.core.work import DeliveryWork
 from sereno.engine import guard
 from sereno.engine.guard import Broken, SendGuard
 from sereno.engine.kit import Kit
+from sereno.engine.telling import tell_delivery
 
 
 async def perform_delivery(kit: Kit, work: DeliveryWork, sender: SendGuard) -> None:
@@ -13,14 +14,17 @@ async def perform_delivery(kit: Kit, work: DeliveryWork, sender: SendGuard) -> N
     stop = before_send(work.delivery, sender.now())
     if stop is not None:
         await kit.store.commit_delivery(work, stop)
+        tell_delivery(work, stop)
         return
     outcome = await _act(kit, work, sender)
-    if sender.refused:
+    if sender.nothing_left:
         await kit.store.release(work)
         return
     kit.crash_point("delivery.acted")
     rng = kit.ids.random(f"{work.delivery.id}.{work.lease.run}")
-    await kit.store.commit_delivery(work, decide_delivery(work.delivery, outcome, sender.now(), rng))
+    decision = decide_delivery(work.delivery, outcome, sender.now(), rng)
+    await kit.store.commit_delivery(work, decision)
+    tell_delivery(work, decision)
 
 
 async def _act(kit: Kit, work: DeliveryWork, sender: SendGuard) -> Outcome:
@@ -28,7 +32,7 @@ async def _act(kit: Kit, work: DeliveryWork, sender: SendGuard) -> Outcome:
     action = kit.plugins.actions.get(effect.action.type)
     if action is None:
         return Outcome(OutcomeKind.REFUSED, f"no action plug-in named {effect.action.type}")
-    if not await sender.may_send():
+    if not await sender.may_act():
         return Outcome(OutcomeKind.RETRY, "nothing was sent")
     kit.crash_point("delivery.before_act")
     done = await guard.call(action.perform(work.delivery, sender.guarded(total_deadline=kit.times.total_deadline)))

@@ -57,8 +57,13 @@ class SendGuard:
         self._looked_mono = claimed_mono
         self._trusted_s = (work.lease.until - work.lease.claimed_at - kit.times.guard).total_seconds()
         self._stop_at = stop_at
-        self.refused: str | None = None
-        """Why a send was stopped here, if one was."""
+        self._passed = 0
+        self._refused = False
+
+    @property
+    def nothing_left(self) -> bool:
+        """True when a send was stopped here and none was let through before: then the work is given back whole."""
+        return self._refused and self._passed == 0
 
     def now(self) -> datetime:
         """The database's instant as this worker knows it: claim instant + monotonic time since."""
@@ -66,6 +71,10 @@ class SendGuard:
 
     async def before_first_byte(self) -> None:
         """Raises LeaseLost where nothing may be sent any more."""
+        await self._judge()
+        self._passed += 1
+
+    async def _judge(self) -> None:
         mono = self._kit.clock.monotonic()
         if mono - self._looked_mono > self._kit.times.guard.total_seconds():
             await self._look_again()
@@ -75,10 +84,10 @@ class SendGuard:
         if self._stop_at is not None and self.now() >= self._stop_at:
             self._refuse("the deadline has passed")
 
-    async def may_send(self) -> bool:
-        """The same judgement as a value, for acts that do not go through the egress gate."""
+    async def may_act(self) -> bool:
+        """The same judgement as a value, before an action starts; what it sends is judged again at its first byte."""
         try:
-            await self.before_first_byte()
+            await self._judge()
         except LeaseLost:
             return False
         return True
@@ -91,7 +100,7 @@ class SendGuard:
         self._looked_mono = self._kit.clock.monotonic()
 
     def _refuse(self, reason: str) -> None:
-        self.refused = reason
+        self._refused = True
         raise LeaseLost(f"nothing was sent: {reason}", subject=None)
 
     def extended(self, lease: Lease) -> None:
@@ -112,4 +121,3 @@ class SendGuard:
             before_hop=before_hop,
             before_first_byte=self.before_first_byte,
         )
-

@@ -9,6 +9,7 @@ from sereno.core.work import OperationWork
 from sereno.engine import guard
 from sereno.engine.guard import Broken, SendGuard
 from sereno.engine.kit import Kit
+from sereno.engine.telling import tell_operation
 
 SHORTEST_CALL = timedelta(milliseconds=10)
 
@@ -22,10 +23,12 @@ async def perform_operation(kit: Kit, work: OperationWork, sender: SendGuard) ->
         return
     step = next_call(operation, sender.now())
     if isinstance(step, Close):
-        await kit.store.commit_operation(work, _closed(kit, operation, contract, step, sender))
+        closed = _closed(kit, operation, contract, step, sender)
+        await kit.store.commit_operation(work, closed)
+        tell_operation(work, closed)
         return
     reply = await _ask(kit, operation, contract, step, sender)
-    if sender.refused:
+    if sender.nothing_left:
         await kit.store.release(work)
         return
     kit.crash_point("operation.replied")
@@ -62,6 +65,7 @@ async def _settle(kit: Kit, work: OperationWork, contract: Contract, reply: Repl
         await kit.store.park(work, reason=f"deciding failed: {decision.message}", observation=observation)
         return
     await kit.store.commit_operation(work, decision)
+    tell_operation(work, decision)
 
 
 def _decided(kit: Kit, work: OperationWork, contract: Contract, observation: Observation, sender: SendGuard) -> OperationDecision:

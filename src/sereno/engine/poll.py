@@ -1,12 +1,13 @@
 """Performs one poll run: read, compare, judge, decide, commit."""
 
-from sereno.core.change import Change, Comparison, FailedReading, KnownObject, Reading, ReadFailure, find_changes
+from sereno.core.change import Change, Comparison, FailedReading, KnownObject, ReadFailure, Reading, find_changes
 from sereno.core.poll import Judged, Poll, PollDecision, Verdict, VerdictKind, decide_poll, needs_judging
 from sereno.core.values import Json
 from sereno.core.work import PollWork
 from sereno.engine import guard
 from sereno.engine.guard import Broken, SendGuard
 from sereno.engine.kit import Kit
+from sereno.engine.telling import tell_poll
 
 YIELD_EVERY = 50
 """Judgements between two breaths of the event loop."""
@@ -15,7 +16,7 @@ YIELD_EVERY = 50
 async def perform_poll(kit: Kit, work: PollWork, sender: SendGuard) -> None:
     """Ends in one commit, in a release where the send guard stopped us, or in LeaseLost."""
     reading = await _read(kit, work.poll, sender)
-    if sender.refused:
+    if sender.nothing_left:
         await kit.store.release(work)
         return
     kit.crash_point("poll.read")
@@ -24,6 +25,7 @@ async def perform_poll(kit: Kit, work: PollWork, sender: SendGuard) -> None:
         await kit.store.park(work, reason=decision.message)
         return
     await kit.store.commit_poll(work, decision)
+    tell_poll(work, decision)
 
 
 async def _read(kit: Kit, poll: Poll, sender: SendGuard) -> Reading | FailedReading:
