@@ -22,7 +22,7 @@ from sereno.settings import load_settings
 if TYPE_CHECKING:
     from sereno.app import Sereno
 
-LOOK_EVERY = 0.25
+LOOK_EVERY = 0.5
 """Seconds between two looks at the books."""
 ENDS_WITHIN = 100.0
 """Seconds after which the demo ends, whatever is missing."""

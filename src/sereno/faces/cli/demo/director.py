@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OPTION = "treat_as_pending"
 """What the demo answers: the new word counts as pending for a few checks."""
 SCENE = 3.0
-"""Seconds that each price stays, so that a person can follow."""
+"""Seconds that each price stays at least, and the feed before it grows, so that a person can follow."""
 PRICES = ("39.00", "52.00", "37.50")
 
 
@@ -30,7 +30,8 @@ class Director:
     patience: float
     answered_by_demo: bool = False
     _jobs: dict[str, str] | None = None
-    _entry_added: bool = False
+    _opened_at: float = 0.0
+    _entry_added_at: float | None = None
     _scene: int = 0
     _scene_at: float = 0.0
     _asked_at: dict[str, float] | None = None
@@ -40,6 +41,7 @@ class Director:
         """Brings the three polls into the database, hands five jobs to the provider and registers the waits."""
         await self.sereno.apply()
         self._jobs, self._asked_at = {}, {}
+        self._opened_at = self._scene_at = self.sereno.kit.clock.monotonic()
         for name, script in JOBS.items():
             job = await self.ground.submit(self.sereno.kit.transport, script)
             wanted = Wanted("playground-job", job, base=self.ground.base, assistant_task_id=f"demo-{name}")
@@ -65,20 +67,20 @@ class Director:
     async def step(self, facts: Facts) -> None:
         """Moves the playground on by what has been seen so far."""
         now = self.sereno.kit.clock.monotonic()
-        await self._move_feed(facts)
+        await self._move_feed(facts, now)
         await self._move_price(facts, now)
         await self._answer(facts, now)
 
-    async def _move_feed(self, facts: Facts) -> None:
-        if facts.watches["feed"].record.poll.baselined and not self._entry_added:
-            self._entry_added = True
+    async def _move_feed(self, facts: Facts, now: float) -> None:
+        if self._entry_added_at is None and now >= self._opened_at + SCENE and facts.watches["feed"].record.poll.baselined:
+            self._entry_added_at = now
             await self.ground.control(self.sereno.kit.transport, "feed?add=1")
 
     async def _move_price(self, facts: Facts, now: float) -> None:
         """The next price comes when the last one was read and, where it is low, told."""
         watch, shown = facts.watches["price"], facts.books.prices_shown
         if self._scene == len(PRICES) or now < self._scene_at + SCENE or not watch.record.poll.baselined:
-            return
+            return  # nothing is left to show, or this scene is still young
         seen = self._scene == 0 or shown[-1:] == [PRICES[self._scene - 1]]
         told = len(watch.told("console")) == (self._scene + 1) // 2
         if seen and told:
