@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sereno.core.waiting.budget import Allowance
+from sereno.core.budget import Allowance
 from sereno.core.change import KnownObject
 from sereno.core.delivery import DeliveryDecision, DeliveryState, Outcome, OutcomeKind
 from sereno.core.effect import Effect, Policy
@@ -122,10 +122,10 @@ def unchanged(work: PollWork, due: datetime, **changes: Any) -> PollDecision:
     return PollDecision(**{**values, **changes})
 
 
-def effect(key: str, *, pool: str = "host:hooks.example.com", subject: str = "poll_x", **changes: Any) -> Effect:
+def effect(key: str, *, pool: str = "host:hooks.example.com", subject: str = "poll_x", note: str = "", **changes: Any) -> Effect:
     """One notification to be."""
     told = action(policy=Policy.KEYED)
-    return Effect(dedupe_key=key, action=told, pool=pool, title="t", body="b", payload={"n": 1}, subject=subject, **changes)
+    return Effect(dedupe_key=key, action=told, pool=pool, title="t", body="b", payload={"n": 1, "note": note}, subject=subject, **changes)
 
 
 def known(external_id: str, now: datetime, **changes: Any) -> KnownObject:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +13,8 @@ from sereno.core.delivery import DeliveryState, OutcomeKind
 from sereno.core.errors import LeaseLost
 from sereno.core.work import DeliveryWork, Kind, OperationWork, PollWork
 from sereno.ports import Only
-from tests.store.stage import HOST, LEASE, MINUTE, Stage, done, effect, pending, question, subjects, unchanged, us
+from sereno.store.executor import InlineExecutor
+from tests.store.stage import HOST, LEASE, MINUTE, Stage, done, effect, known, pending, question, subjects, unchanged, us
 
 
 @pytest.fixture
@@ -209,6 +211,24 @@ async def test_a_row_of_a_newer_version_is_parked_and_the_others_go_on(stage: St
     row = await stage.one("SELECT due, lease_until, last_error FROM poll WHERE id = ?", strange)
     assert (row["due"], row["lease_until"]) == (None, None) and "moonphase" in row["last_error"]
     assert (await stage.one("SELECT status FROM run WHERE subject = ?", strange))["status"] == "failed"
+
+
+async def test_snapshots_too_long_for_one_text_are_read_row_by_row(stage: Stage) -> None:
+    """Large payloads slow a claim down; they do not stop it."""
+    poll = await stage.poll()
+    work = await stage.claim_poll()
+    objects = {f"o{number}": known(f"o{number}", stage.now, kept={"text": "x" * 1_000}) for number in range(30)}
+    await stage.work.commit_poll(work, unchanged(work, stage.now, remember=objects, changed=30))
+    executor = stage.store.executor
+    assert isinstance(executor, InlineExecutor)
+    executor.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 20_000)
+    work = await stage.claim_poll()
+    assert work.poll.id == poll and dict(work.poll.known) == objects
+    executor.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000)
+    wanted = tuple(effect(f"k{number}", pool="local:console", note="x" * 3_000) for number in range(9))
+    await stage.work.commit_poll(work, unchanged(work, stage.now + MINUTE, effects=wanted, changed=9))
+    executor.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 9_000)
+    assert len(await stage.claim(20)) == 9
 
 
 async def test_an_interrupted_delivery_says_so(stage: Stage) -> None:

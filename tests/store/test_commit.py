@@ -58,7 +58,7 @@ async def test_P04_I18_cursor_objects_run_and_effects_are_one_commit(stage: Stag
     """What was read, how far, and what follows from it stand together; the next claim has all of it."""
     poll = await stage.poll()
     work = await stage.claim_poll()
-    objects = {key: known(key, stage.now, matching=True, kept={"n": 2**70}) for key in ("a", "b")}
+    objects = {key: known(key, stage.now, matching=True, kept={"n": 2**70}) for key in ("a", "b", "b\0c", "\u2028\U0001f600'\"")}
     decision = unchanged(work, stage.now, cursor="etag-2", remember=objects, effects=(effect("k1"), effect("k2")), changed=2, matched=2)
     await stage.work.commit_poll(work, decision)
     (facts,) = [facts for facts in await decided(stage, poll) if facts["decision"] == "run"]
@@ -69,8 +69,9 @@ async def test_P04_I18_cursor_objects_run_and_effects_are_one_commit(stage: Stag
     (again,) = [work for work in works if isinstance(work, PollWork)]
     assert again.poll.cursor == "etag-2" and dict(again.poll.known) == objects and again.poll.matches == 2
     assert (await stage.one("SELECT cursor_before b, cursor_after a FROM run WHERE number = 1 AND kind = 'poll'")) == {"b": None, "a": "etag-2"}
-    await stage.work.commit_poll(again, unchanged(again, stage.now + MINUTE, forget=("a",)))
-    assert [row["external_id"] for row in await stage.sql("SELECT external_id FROM poll_object")] == ["b"]
+    await stage.work.commit_poll(again, unchanged(again, stage.now + MINUTE, forget=("a", "b\0c")))
+    left = [row["external_id"] for row in await stage.sql("SELECT external_id FROM poll_object")]
+    assert left == ["b", "\u2028\U0001f600'\""]
 
 
 async def test_P07_I17_the_same_dedupe_key_is_queued_once_and_the_rest_is_counted(stage: Stage) -> None:

@@ -28,6 +28,8 @@ BUSY_TIMEOUT_S = 5.0
 GROUP = 200
 GATHER_S = 0.002
 MEMORY = ":memory:"
+LONGEST_VALUE = 128 << 20
+"""Bytes of one row or value. A list that would be longer is read row by row, a group that would be longer is written one by one."""
 
 
 class Executor(Protocol):
@@ -68,6 +70,7 @@ def connect(path: str | Path, *, read_only: bool = False, busy_timeout_s: float 
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA cache_size = -65536")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
         kept = (mode, _pragma(connection, "synchronous"), _pragma(connection, "foreign_keys"))
         if kept != (wanted, 2, 1):
             raise InvariantBroken(f"SQLite did not take journal_mode, synchronous, foreign_keys: {kept}", subject=str(path))

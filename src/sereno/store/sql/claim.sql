@@ -147,6 +147,11 @@ SELECT json_group_array(json_array(j.key,
 ))
 FROM json_each(:rows) AS j CROSS JOIN poll_object AS o ON o.workspace = j.value ->> 0 AND o.poll = j.value ->> 1;
 
+-- name: load_objects_one_by_one
+SELECT j.key,
+    o.external_id, o.content_hash, o.version, o.first_seen_at, o.last_seen_at, o.kept, o.present, o.matching, o.episodes
+FROM json_each(:rows) AS j CROSS JOIN poll_object AS o ON o.workspace = j.value ->> 0 AND o.poll = j.value ->> 1;
+
 -- name: load_escalations
 SELECT json_group_array(json_array(
     e.workspace, e.id, e.operation, e.category, e.statement, e.options, e.digest, e.state, e.answer, e.created_at,

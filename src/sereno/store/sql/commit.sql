@@ -38,6 +38,15 @@ SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->
        value ->> 10
 FROM json_each(:rows);
 
+-- name: object
+-- The same for one row with bound values: SQLite's JSON functions cut a text at a NUL.
+INSERT OR REPLACE INTO poll_object
+    (workspace, poll, external_id, content_hash, version, first_seen_at, last_seen_at, kept, present, matching, episodes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: forget_object
+DELETE FROM poll_object WHERE workspace = ? AND poll = ? AND external_id = ?;
+
 -- name: forget_objects
 DELETE FROM poll_object WHERE (workspace, poll, external_id) IN
     (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows));

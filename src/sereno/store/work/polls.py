@@ -101,12 +101,8 @@ def _write(connection: sqlite3.Connection, kept: Sequence[_Kept], now: int) -> N
     if moved:
         connection.execute(statements["poll_states"], {"rows": dumps(moved), "now": now})
     connection.execute(statements["poll_runs"], {"rows": dumps([_run_row(one) for one in kept]), "now": now})
-    objects = [row for one in kept if one.takes for row in _object_rows(one)]
-    if objects:
-        connection.execute(statements["objects"], {"rows": dumps(objects)})
-    forgotten = [[*_key(one), external_id] for one in kept if one.takes for external_id in one.decision.forget]
-    if forgotten:
-        connection.execute(statements["forget_objects"], {"rows": dumps(forgotten)})
+    _each(connection, "object", [row for one in kept if one.takes for row in _object_rows(one)])
+    _each(connection, "forget_object", [[*_key(one), gone] for one in kept if one.takes for gone in one.decision.forget])
     wakes = [(one.work.poll.workspace, one.pool, now if one.due is None else one.due) for one in kept]
     entries = []
     for one in kept:
@@ -121,6 +117,15 @@ def _write(connection: sqlite3.Connection, kept: Sequence[_Kept], now: int) -> N
     append(connection, entries)
     wake_pools(connection, wakes, now)
     _debit(connection, kept, now)
+
+
+def _each(connection: sqlite3.Connection, name: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Writes rows about objects with one statement; ids with a NUL in them go one by one."""
+    plain = [row for row in rows if "\0" not in row[2]]
+    if plain:
+        connection.execute(named("commit")[f"{name}s"], {"rows": dumps(plain)})
+    if len(plain) < len(rows):
+        connection.executemany(named("commit")[name], [row for row in rows if "\0" in row[2]])
 
 
 def _key(one: _Kept) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The claim, second half: takes the rows found, in the same transaction: run + 1, lease, attempt, reserved request, journal, tokens."""
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -91,20 +91,26 @@ def claim(connection: sqlite3.Connection, now: int, ask: Ask) -> Claimed:
     return Claimed(now=from_micros(now), works=works)
 
 
-def _ids(rows: Sequence[Mapping[str, Any]]) -> str:
-    return dumps([[row["workspace"], row["id"]] for row in rows])
+def _ids(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    return [[row["workspace"], row["id"]] for row in rows]
 
 
-def _all(connection: sqlite3.Connection, name: str, rows: str) -> list[Any]:
-    found: list[Any] = loads(connection.execute(named("claim")[name], {"rows": rows}).fetchone()[0])
+def _all(connection: sqlite3.Connection, name: str, ids: Sequence[Sequence[str]]) -> list[Any]:
+    """Runs a statement over (workspace, id) pairs that answers one JSON array; in halves where that text would be too long."""
+    try:
+        found: list[Any] = loads(connection.execute(named("claim")[name], {"rows": dumps(ids)}).fetchone()[0])
+    except sqlite3.DataError:
+        if len(ids) == 1:
+            raise
+        half = len(ids) // 2
+        return _all(connection, name, ids[:half]) + _all(connection, name, ids[half:])
     return found
 
 
 def _load(connection: sqlite3.Connection, batch: Batch, kind: Kind, picks: Sequence[Pick]) -> None:
     """Reads the rows and plans what each becomes: run + 1, attempt + 1, the instant it was due at kept apart from its lease."""
     columns = _COLUMNS[kind]
-    wanted = dumps([[pick.workspace, pick.id] for pick in picks])
-    for values in _all(connection, f"load_{kind}", wanted):
+    for values in _all(connection, f"load_{kind}", [[pick.workspace, pick.id] for pick in picks]):
         row = dict(zip(columns, values, strict=True))
         row["kind"] = kind
         row["taken_over"] = row["lease_until"] is not None
@@ -133,12 +139,22 @@ def _take_polls(connection: sqlite3.Connection, batch: Batch, rows: Sequence[dic
     _take(connection, Kind.POLL, rows)
     specs = _specs(connection, batch.ask.specs, rows)
     objects: list[dict[str, dict[str, Any]]] = [{} for _ in rows]
-    for at, *values in _all(connection, "load_objects", _ids(rows)):
+    for at, *values in _objects(connection, _ids(rows)):
         objects[at][values[0]] = dict(zip(OBJECT_COLUMNS, values, strict=True))
     for row, known in zip(rows, objects, strict=True):
         batch.sends[row["id"]] = True
         row["spec"] = specs.get(row["id"])
         _read(batch, row, _poll_work, known)
+
+
+def _objects(connection: sqlite3.Connection, ids: Sequence[Sequence[str]]) -> Iterable[Sequence[Any]]:
+    """The snapshots of the polls: in one text, or row by row where that would be too long."""
+    rows = dumps(ids)
+    try:
+        found: list[Any] = loads(connection.execute(named("claim")["load_objects"], {"rows": rows}).fetchone()[0])
+    except sqlite3.DataError:
+        return connection.execute(named("claim")["load_objects_one_by_one"], {"rows": rows})
+    return found
 
 
 def _poll_work(batch: Batch, row: dict[str, Any], known: dict[str, dict[str, Any]]) -> Work:
