@@ -86,7 +86,7 @@ def _place(reference: Reference) -> SecretPlace:
 def secret_in(text: str) -> str | None:
     """Says why a text that a person wrote holds a secret, or None."""
     in_url = ", ".join(secrets_in_url(text)) if "://" in text else ""
-    return in_url or looks_like_secret(text)
+    return f"it carries what looks like a secret: {in_url}" if in_url else looks_like_secret(text)
 
 
 def refuse_secrets(loaded: Loaded) -> None:
