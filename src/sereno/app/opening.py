@@ -16,6 +16,7 @@ from sereno.core.work import Principal
 from sereno.engine.kit import Kit
 from sereno.outside.clock import SystemClock
 from sereno.outside.ids import SystemIds
+from sereno.outside.logs import quiet_logs
 from sereno.ports import Clock, Ids, Plugins, WorkStore
 from sereno.service.deps import Deps
 from sereno.settings import Loaded, load_settings
@@ -65,6 +66,7 @@ async def open_app(
     seams, who = seams or Seams(), who or Principal()
     refuse_secrets(loaded)
     outside = Outside.build(loaded.settings, loaded)
+    quiet_logs(outside.redaction)
     store = open_store(loaded.database, clock=seams.clock, ids=seams.ids)
     try:
         plugins = build_plugins(loaded, outside, console or sys.stderr)

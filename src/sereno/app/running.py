@@ -12,6 +12,7 @@ from sereno.core.work import Kind, Principal
 from sereno.drivers.crew import Tally
 from sereno.drivers.loop import Driver
 from sereno.engine.kit import Kit
+from sereno.outside.logs import set_up_logs
 from sereno.outside.redaction import Redaction
 from sereno.ports import Only
 from sereno.service.apply import Applied, Apply
@@ -98,6 +99,10 @@ class Sereno:
             return record.operation.state is not OperationState.WAITING
 
         await self._drive(self._driver(Only(subject=operation, kinds=(Kind.OPERATION,)), slots=1), finished)
+
+    def set_up_logs(self, *, level: str, form: str) -> None:
+        """Structured logs to standard error, known secrets taken out; for programs that own their process."""
+        set_up_logs(self.redaction, level=level, form=form)
 
     def stop(self) -> None:
         """Asks every driver of this object to finish what is in hand and return."""

@@ -13,6 +13,7 @@ SHORTEST = 6
 """A shorter value would blacken ordinary text; credentials refuse it."""
 
 _NOISY = ("aiohttp", "aiohttp.access", "aiohttp.client", "aiohttp.internal", "httpx", "httpcore", "urllib3", "asyncio")
+_MARKERS = (b"&#", b"\\", b"%")
 _MASK_BYTES = MASK.encode()
 
 
@@ -52,6 +53,14 @@ def _base64_forms(raw: bytes, offset: int) -> Iterable[str]:
         yield encode(b"\0" * offset + raw).decode()[start:end]
 
 
+def _by_marker(forms: Iterable[bytes]) -> tuple[tuple[bytes, tuple[bytes, ...]], ...]:
+    """Groups the forms by a rare character that each of them holds, so that most data is cleared by looking for that alone."""
+    groups: dict[bytes, list[bytes]] = {}
+    for form in forms:
+        groups.setdefault(next((marker for marker in _MARKERS if marker in form), b""), []).append(form)
+    return tuple((marker, tuple(found)) for marker, found in groups.items())
+
+
 class Redaction:
     """The secrets known to this process and their spellings. One object a process; the gate teaches it what it resolves."""
 
@@ -59,6 +68,7 @@ class Redaction:
         self._known: set[str] = set()
         self._texts: tuple[str, ...] = ()
         self._bytes: tuple[bytes, ...] = ()
+        self._groups: tuple[tuple[bytes, tuple[bytes, ...]], ...] = ()
 
     def learn(self, secret: Secret | str) -> None:
         """Adds a value (and each line of a longer one); values under 6 characters are not learned."""
@@ -69,6 +79,7 @@ class Redaction:
         forms = {*self._texts, *forms_of(value)}
         self._texts = tuple(sorted(forms, key=lambda form: (-len(form), form)))
         self._bytes = tuple(form.encode("utf-8", "surrogatepass") for form in self._texts)
+        self._groups = _by_marker(self._bytes)
 
     @property
     def byte_forms(self) -> tuple[bytes, ...]:
@@ -77,7 +88,7 @@ class Redaction:
 
     def occurs(self, data: bytes) -> bool:
         """True where any known spelling stands in the bytes: one pass a spelling, nothing is copied."""
-        return any(form in data for form in self._bytes)
+        return any(marker in data and any(form in data for form in forms) for marker, forms in self._groups)
 
     def redact(self, text: str) -> str:
         """Replaces every known spelling by `[secret]`; text without one comes back as the same object."""
@@ -88,9 +99,10 @@ class Redaction:
 
     def redact_bytes(self, data: bytes) -> bytes:
         """The same for bytes."""
+        if not self.occurs(data):
+            return data
         for form in self._bytes:
-            if form in data:
-                data = data.replace(form, _MASK_BYTES)
+            data = data.replace(form, _MASK_BYTES)
         return data
 
     def redact_value(self, value: object) -> object:

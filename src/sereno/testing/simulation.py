@@ -26,6 +26,8 @@ from sereno.core.work import LeaseTimes, Principal
 from sereno.drivers.loop import Driver
 from sereno.engine.kit import Kit
 from sereno.outside.cel import CelConditions
+from sereno.outside.logs import quiet_logs
+from sereno.outside.redaction import Redaction
 from sereno.ports import NewOperation, Page, Plugins, PoolLimits
 from sereno.store.definitions import Definitions
 from sereno.store.open import Store, open_store
@@ -328,4 +330,5 @@ class MortalStore:
 
 def run_world(seed: int, **changes: object) -> Outcomes:
     """Runs the world of one seed; `changes` replace drawn options (for shrinking)."""
+    quiet_logs(Redaction())
     return World(replace(Options.draw(seed), **changes)).run()  # type: ignore[arg-type]  # names of Options

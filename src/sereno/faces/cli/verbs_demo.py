@@ -16,7 +16,6 @@ from sereno.faces.cli.demo.ground import Ground, open_ground
 from sereno.faces.cli.demo.stories import State, Story, judge, printed_twice
 from sereno.faces.cli.demo.view import LiveView, PlainLines, Scene, Told, View
 from sereno.faces.cli.output import EXIT_BUG, EXIT_INTERRUPTED, EXIT_OK, Output
-from sereno.faces.cli.verbs_drive import set_up_logs
 from sereno.settings import load_settings
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ def demo(
 
 
 async def _demo(*, live: bool, as_json: bool, keep: bool) -> int:
+    if live:
+        print("Starting ...", end="\r", flush=True)  # the view writes over it
     async with open_ground(keep=keep) as ground:
         stream = sys.stderr if as_json else sys.stdout
         view: View = LiveView(ground, Console(file=sys.stdout, highlight=False)) if live else PlainLines(ground, stream)
@@ -94,7 +95,7 @@ async def _run(ground: Ground, view: View, patience: float) -> Ending:
     told = Told()
     loaded = load_settings(str(ground.config), {}, ground.folder)
     async with open_app(loaded, who=Principal(user=os.environ.get("USER") or "local"), origin="cli", console=told) as app:
-        set_up_logs(app, "error", "text")
+        app.set_up_logs(level="error", form="text")
         director = Director(app, ground, patience)
         async with app.stopping_on_signals():
             running = asyncio.get_running_loop().create_task(app.run())

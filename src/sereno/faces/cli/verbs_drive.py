@@ -1,6 +1,5 @@
 """`sereno up` and `sereno once`: the two ways to let due work run."""
 
-import logging
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,31 +19,11 @@ LogLevel = Annotated[Level, Parameter(name="--log-level", help="Least level that
 LogFormat = Annotated[Format, Parameter(name="--log-format", help="How log lines on standard error look.")]
 
 
-def set_up_logs(sereno: "Sereno", level: str, form: str) -> None:
-    """Structured logs to standard error: the fields of O02, one line each, known secrets taken out."""
-    import structlog
-
-    last = structlog.processors.JSONRenderer() if form == "json" else structlog.dev.ConsoleRenderer(colors=False)
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            sereno.redaction.processor,
-            last,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=False,
-    )
-
-
 def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags: Flags = DEFAULT) -> int:
     """Keep watch: run what falls due until told to end. Ctrl-C or SIGTERM lets running work finish first."""
 
     async def body(sereno: "Sereno", out: Output) -> None:
-        set_up_logs(sereno, log_level, log_format)
+        sereno.set_up_logs(level=log_level, form=log_format)
         tell_applied(out, await sereno.apply())
         out.say(await _watching(sereno))
         sys.stdout.flush()
@@ -75,7 +54,7 @@ def once(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", fla
     """Do what is due now, and the effects of that, then end. Made for cron; safe beside a running `sereno up`."""
 
     async def body(sereno: "Sereno", out: Output) -> None:
-        set_up_logs(sereno, log_level, log_format)
+        sereno.set_up_logs(level=log_level, form=log_format)
         applied = await sereno.apply()
         tell_applied(out, applied)
         async with sereno.stopping_on_signals():
