@@ -116,7 +116,12 @@ async def _play(app: "Sereno", director: Director, seen: tuple[View, Told], runn
     ending = Ending()
     while not running.done():
         facts = await director.facts(told.lines())
-        ending = Ending(judge(facts), clock.monotonic() - started, False, printed_twice(facts.printed), director.answered_by_demo)
+        ending = Ending(
+            stories=judge(facts),
+            seconds=clock.monotonic() - started,
+            printed_twice=printed_twice(facts.printed),
+            answered_by_demo=director.answered_by_demo,
+        )
         question = director.open_question(facts)
         left = 0 if question is None else director.seconds_left(question)
         view.show(Scene(ending.seconds, ending.stories, facts.printed, question, left, director.answered_by_demo))
@@ -155,7 +160,7 @@ def _say_farewell(ground: Ground, ending: Ending, *, keep: bool) -> None:
     out.say()
     count = len(ending.stories) - len(ending.missing)
     how = "Interrupted" if ending.interrupted else "That was the demo"
-    out.say(f"{how}: {count} of {len(ending.stories)} stories in {ending.seconds:.0f} s, checked against the playground's books.")
+    out.say(f"{how}: {count} of {len(ending.stories)} stories in {ending.seconds:.0f} s, each checked by the playground's books.")
     for name in () if ending.interrupted else ending.missing:
         out.say(f"  missing: {name}: {ending.stories[name].says}")
     if ending.answered_by_demo:
@@ -167,6 +172,6 @@ def _say_farewell(ground: Ground, ending: Ending, *, keep: bool) -> None:
         out.say(f"{ground.folder} is gone again (sereno demo --keep leaves it).")
     out.say()
     out.say("Go on with a real address, and leave the demo behind:")
-    out.say("  sereno init                                         # writes ./sereno.toml")
-    out.say("  sereno poll add https://peps.python.org/peps.rss    # looks, and says what it sees")
-    out.say("  sereno up                                           # keeps watch; Ctrl-C ends")
+    out.say("  sereno init                                       # writes ./sereno.toml")
+    out.say("  sereno poll add https://peps.python.org/peps.rss  # looks, and says so")
+    out.say("  sereno up                                         # watches; Ctrl-C ends")

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sereno.core.errors import Unavailable
@@ -29,18 +29,17 @@ class Director:
     ground: Ground
     patience: float
     answered_by_demo: bool = False
-    _jobs: dict[str, str] | None = None
+    _jobs: dict[str, str] = field(default_factory=dict)
     _opened_at: float = 0.0
     _entry_added_at: float | None = None
     _scene: int = 0
     _scene_at: float = 0.0
-    _asked_at: dict[str, float] | None = None
+    _asked_at: dict[str, float] = field(default_factory=dict)
     _answering: "asyncio.Task[None] | None" = None
 
     async def open(self) -> None:
         """Brings the three polls into the database, hands five jobs to the provider and registers the waits."""
         await self.sereno.apply()
-        self._jobs, self._asked_at = {}, {}
         self._opened_at = self._scene_at = self.sereno.kit.clock.monotonic()
         for name, script in JOBS.items():
             job = await self.ground.submit(self.sereno.kit.transport, script)
@@ -57,7 +56,7 @@ class Director:
             watches[record.poll.spec.name] = Watch(record, deliveries)
         questions = await app.escalations.list(state=None)
         waits = {}
-        for name, operation in (self._jobs or {}).items():
+        for name, operation in self._jobs.items():
             mine = [one for one in reversed(questions) if one.operation == operation]
             # The record last: what it counts is never behind the rest.
             told = await app.deliveries.list(subject=operation)
@@ -95,7 +94,7 @@ class Director:
     def seconds_left(self, question: Escalation) -> int:
         """How long a person still has before the demo answers by itself."""
         now = self.sereno.kit.clock.monotonic()
-        asked = (self._asked_at or {}).get(question.id, now)
+        asked = self._asked_at.get(question.id, now)
         return max(0, round(asked + self.patience - now))
 
     async def _answer(self, facts: Facts, now: float) -> None:
@@ -103,7 +102,7 @@ class Director:
             task, self._answering = self._answering, None
             task.result()
         question = self.open_question(facts)
-        if question is None or self._answering is not None or self._asked_at is None:
+        if question is None or self._answering is not None:
             return
         if now - self._asked_at.setdefault(question.id, now) >= self.patience:
             self._answering = asyncio.get_running_loop().create_task(self._answer_elsewhere(question.operation))

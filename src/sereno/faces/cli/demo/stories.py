@@ -102,12 +102,12 @@ def price(facts: Facts) -> Story:
     if len(told) > dips or len(set(received)) > dips or len(received) > len(set(received)):
         return Story(State.WRONG, f"told more often than the price fell: {line}", counts)
     if len(told) == len(received) == dips == 2:
-        return Story(State.DONE, f"{line}: told twice, once for each fall (*)", counts)
-    return Story(State.GOING, f"{line}: told {_times(len(told))}", counts)
+        return Story(State.DONE, f"{line}: told at each fall (*)", counts)
+    return Story(State.GOING, f"{line}: {_times(len(told))}", counts)
 
 
 def _times(number: int) -> str:
-    return {0: "not yet", 1: "once", 2: "twice"}.get(number, f"{number} times")
+    return {0: "nothing told yet", 1: "told once", 2: "told twice"}.get(number, f"told {number} times")
 
 
 def api(facts: Facts) -> Story:
@@ -134,7 +134,7 @@ def busy(facts: Facts) -> Story:
     gap = looked[1] - looked[0] if len(looked) > 1 else None
     if gap is not None and gap < RETRY_AFTER:
         return Story(State.WRONG, f"asked {gap:.1f} s after a Retry-After of {RETRY_AFTER:g} s", {"gap_s": round(gap, 3)})
-    found = _to_result(facts, "busy", lambda _: f"503, Retry-After {RETRY_AFTER:g}: asked again after {gap or 0:.1f} s")
+    found = _to_result(facts, "busy", lambda _: f"503 wants {RETRY_AFTER:g} s: asked after {gap or 0:.2f} s")
     return Story(found.state, found.says, {**found.counts, "gap_s": None if gap is None else round(gap, 3)})
 
 

@@ -124,7 +124,8 @@ class LiveView:
     def _lines(self, scene: Scene) -> list[Text]:
         stories = [_story(LABELS[name], story) for name, story in scene.stories.items()]
         heading = _line(("Sereno at work", "bold"), (f"   {scene.seconds:3.0f} s   playground {self._ground.base}", "dim"))
-        return [heading, _line(), *stories, _line(), *self._told(scene), *self._question(scene), *self._feet()]
+        feet = _line((f"settings {self._ground.config}   Ctrl-C ends", "dim"))
+        return [heading, _line(), *stories, _line(), *self._told(scene), feet, *self._question(scene)]
 
     def _told(self, scene: Scene) -> list[Text]:
         room = min(_MOST_TOLD, max(0, self._console.size.height - _FIXED))
@@ -132,19 +133,15 @@ class LiveView:
             return []
         lines = [f"  {safe(line.partition('  ')[2], most=300)}" for line in scene.told[-room:]]
         lines += [""] * (room - len(lines))
-        return [_line(("Told, each once (these are the notifications)", "dim")), *map(_line, lines), _line()]
+        return [_line(("Told (the notifications, each once)", "dim")), *map(_line, lines), _line()]
 
     def _question(self, scene: Scene) -> list[Text]:
         question = scene.question
         if question is None:
-            return [_line(), _line(), _line(), _line(), _line()]
-        left = f"; in {scene.seconds_left} s the demo does it itself" if scene.seconds_left else "; the demo is answering now"
-        head = _line(("The odd job waits for you. Answer it from another terminal", "bold yellow"), (left, "dim"))
-        commands = [Text(line, overflow="fold") for line in answer_command(question, self._ground)]
-        return [head, *commands, _line()]
-
-    def _feet(self) -> list[Text]:
-        return [_line((f"settings {self._ground.config}   Ctrl-C ends", "dim"))]
+            return []
+        left = f"  (or the demo does, in {scene.seconds_left} s)" if scene.seconds_left else "  (the demo does it now)"
+        head = _line(("Answer the odd job from another terminal:", "bold yellow"), (left, "dim"))
+        return [_line(), head, *(Text(line, overflow="fold") for line in answer_command(question, self._ground))]
 
 
 def _line(*parts: str | tuple[str, str]) -> Text:
