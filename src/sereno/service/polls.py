@@ -16,7 +16,7 @@ from sereno.core.work import Principal
 from sereno.ports import Guarded, Page
 from sereno.service.actions import resolve_actions
 from sereno.service.deps import Deps
-from sereno.service.guess import derive_name, guess_source, secrets_of
+from sereno.service.guess import derive_name, guess_source, secret_hint, secrets_of
 from sereno.settings import PollModel, poll_to_model
 from sereno.settings.definition import ActionModel
 
@@ -105,7 +105,8 @@ class Polls:
             faults.append(Fault(f"{where}: source.type", f"no source type `{model.source.type}`", hint))
         else:
             for fault in source.check(model.source.options(), origin=origin):
-                faults.append(Fault(f"{where}: source.{fault.where.removeprefix('source.')}", fault.message, fault.hint))
+                place = f"{where}: source.{fault.where.removeprefix('source.')}"
+                faults.append(Fault(place, fault.message, fault.hint or _secret_fix(deps, fault, model.source.options())))
         credential = model.source.options().get("credential")
         if credential is not None and credential not in deps.loaded.settings.credentials:
             near = nearest(str(credential), list(deps.loaded.settings.credentials))
@@ -265,6 +266,12 @@ class Polls:
         found = find_changes(reading, record.poll.known, self._deps.clock.now(), spec.keep, spec.fields)
         note = None if record.poll.baselined else "this poll has no baseline yet: everything is new"
         return Difference(spec.name, found, note=note)
+
+
+def _secret_fix(deps: Deps, fault: Fault, options: Mapping[str, Any]) -> str | None:
+    """The fix, where a plug-in's fault is that an option carries a secret."""
+    value = options.get(fault.where.rpartition(".")[2])
+    return secret_hint(fault.message) if isinstance(value, str) and fault.message == deps.secret_check(value) else None
 
 
 def _literal_secrets(deps: Deps, model: PollModel, where: str, told: set[str]) -> list[Fault]:
