@@ -141,15 +141,15 @@ def _names(pools: Sequence[Ready]) -> str:
 
 def _fill(pool: Ready, lists: Sequence[Any], each: int) -> None:
     """Orders what is due in one pool by due instant, priority counting as waiting; takes what is free."""
-    found = [
-        (due - priority * AGEING_US, subject, kind)
-        for at, kind in enumerate(KINDS)
-        for priority in range(PRIORITIES)
-        for subject, due in lists[at * PRIORITIES + priority]
-    ]
+    found = []
+    for at, rows in enumerate(lists[:_LISTS]):
+        if rows:
+            kind, ahead = KINDS[at // PRIORITIES], at % PRIORITIES * AGEING_US
+            found += [(due - ahead, subject, kind) for subject, due in rows]
+            pool.more = pool.more or len(rows) == each
     found.sort()
     pool.picks = [Pick(kind, pool.workspace, subject, pool.name) for _, subject, kind in found[: pool.free]]
-    pool.more = len(found) > len(pool.picks) or any(len(rows) == each for rows in lists[:_LISTS])
+    pool.more = pool.more or len(found) > len(pool.picks)
     pool.next_due = min((due for due in lists[_LISTS:] if due is not None), default=None)
 
 
