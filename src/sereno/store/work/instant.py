@@ -11,6 +11,8 @@ STEP_US = 60_000_000
 SAVE_EVERY_US = 1_000_000
 SAVE_IDLE_US = 30_000_000
 """How old the mark may get while nothing is claimed: an idle process does not write each second."""
+SAME_STEP_US = 300_000_000
+"""For so long, another process that notices a step of this size means the step that is on record already."""
 SUBJECT = "clock"
 _SHIFTS = (
     "UPDATE poll SET due = due - :step, scheduled_for = scheduled_for - :step, lease_until = lease_until - :step"
@@ -61,8 +63,19 @@ def keep(connection: sqlite3.Connection, now: int) -> None:
         _save(connection, now)
 
 
+def _noted(connection: sqlite3.Connection, now: int, seconds: float) -> bool:
+    """Whether the newest record is of the same step: as large to a minute, and written within the last minutes."""
+    row = connection.execute(
+        "SELECT at, facts ->> 'seconds' FROM journal WHERE workspace = ? AND subject = ? ORDER BY seq DESC LIMIT 1",
+        (DEFAULT_WORKSPACE, SUBJECT),
+    ).fetchone()
+    return row is not None and abs(now - row[0]) <= SAME_STEP_US and abs(seconds - row[1]) * 1_000_000 <= STEP_US
+
+
 def note_step(connection: sqlite3.Connection, now: int, seconds: float) -> None:
-    """Records that the host clock stepped by `seconds` (negative: back)."""
+    """Records that the host clock stepped by `seconds` (negative: back), once: each process of the host sees the same step."""
+    if _noted(connection, now, seconds):
+        return
     facts: dict[str, Json] = {"event": "clock_step", "seconds": round(seconds, 3)}
     append(connection, [Entry(DEFAULT_WORKSPACE, SUBJECT, 0, RESULT, now, facts)])
     connection.execute(
