@@ -10,6 +10,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -291,7 +292,8 @@ class _Lane:
         while (got := self._queue.get()) is not None:
             loop, group = got
             self._run(self._connection, [job for job, _ in group])
-            if not loop.is_closed():
+            # A loop that ended meanwhile has nobody left to tell; what was committed stays.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._done, loop, group)
         self._connection.close()
 
