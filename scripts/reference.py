@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
+from scripts.reference_cli import commands
 from sereno.builtin.providers.catalogue import Catalogue
 from sereno.core.contract import Contract
 from sereno.core.errors import MAPPINGS
 from sereno.core.escalation import OPTIONS
 from sereno.core.values import format_duration, parse_duration
 from sereno.core.waiting.lifecycle import TERMINAL, TRANSITIONS, OperationState, diagram
+from sereno.faces.cli.commands import build
 from sereno.settings import config_schema
 
 
@@ -192,6 +194,7 @@ def _contract(contract: Contract) -> Iterator[str]:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "cli.md": lambda: commands(build()),
     "operation-states.md": operation_states,
     "escalations.md": escalations,
     "errors.md": errors,

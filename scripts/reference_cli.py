@@ -1,6 +1,9 @@
 """The reference page of the command line, written from its own help."""
 
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from cyclopts import App
 
@@ -8,9 +11,20 @@ INTRODUCTION = """Commands are written `noun verb`; a few bare verbs stand alone
 [Exit codes](errors.md#exit-codes-of-the-commands). Times are shown in your zone."""
 
 
+@contextmanager
+def _called_sereno() -> Iterator[None]:
+    """The help names the program that runs; here that is whoever writes the page."""
+    saved, sys.argv = sys.argv, ["sereno"]
+    try:
+        yield
+    finally:
+        sys.argv = saved
+
+
 def commands(app: App) -> str:
     """Every command with its arguments and flags."""
-    text = app.generate_docs(output_format="markdown", heading_level=1, flatten_commands=True)
+    with _called_sereno():
+        text = app.generate_docs(output_format="markdown", heading_level=1, flatten_commands=True)
     _, _, body = text.partition("**Commands**:")
     overview, _, rest = body.partition("\n# ")
     whole = f"# Commands\n\n{INTRODUCTION}\n{overview}\n## {re.sub(r'(?m)^# ', '## ', rest)}"
