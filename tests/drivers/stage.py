@@ -26,16 +26,17 @@ from sereno.core.work import LeaseTimes, Principal
 from sereno.drivers.loop import Driver
 from sereno.engine.kit import Kit
 from sereno.outside.cel import CelConditions
-from sereno.ports import Fetch, Guarded, NewOperation, Only, Place, Plugins, PoolLimits
+from sereno.ports import Fetch, Guarded, NewOperation, Place, Plugins, PoolLimits
 from sereno.store.definitions import Definitions
 from sereno.store.executor import InlineExecutor
 from sereno.store.open import Store, open_store
 from sereno.store.reads import Reads
-from sereno.testing.virtual import START, SeededIds, VirtualClock
+from sereno.testing.virtual import START, HandClock, SeededIds, VirtualClock
 
 WHO = Principal()
 HOST = "host:example.com"
 TIMES = LeaseTimes()
+AnyClock = VirtualClock | HandClock
 HOUR = timedelta(hours=1)
 
 
@@ -71,7 +72,7 @@ class ScriptedSource:
 
     type = "scripted"
 
-    def __init__(self, book: Book, clock: VirtualClock) -> None:
+    def __init__(self, book: Book, clock: AnyClock) -> None:
         self._book, self._clock = book, clock
         self.seconds = 0.0
         self.news = False
@@ -98,7 +99,7 @@ class ScriptedAction:
     type = "scripted"
     default_policy = Policy.KEYED
 
-    def __init__(self, book: Book, clock: VirtualClock) -> None:
+    def __init__(self, book: Book, clock: AnyClock) -> None:
         self._book, self._clock = book, clock
         self.seconds = 0.0
 
@@ -122,7 +123,7 @@ class ScriptedAction:
 class ScriptedTransport:
     """Answers every status request with `word`."""
 
-    def __init__(self, book: Book, clock: VirtualClock) -> None:
+    def __init__(self, book: Book, clock: AnyClock) -> None:
         self._book, self._clock = book, clock
         self.word = "running"
 
@@ -141,8 +142,10 @@ class ScriptedTransport:
 class Stage:
     """One database, one virtual clock, and drivers on it. Made inside the virtual loop."""
 
-    def __init__(self, place: str | Path = ":memory:", *, times: LeaseTimes = TIMES, seed: int = 0) -> None:
-        self.clock = VirtualClock()
+    def __init__(
+        self, place: str | Path = ":memory:", *, times: LeaseTimes = TIMES, seed: int = 0, clock: AnyClock | None = None
+    ) -> None:
+        self.clock = clock or VirtualClock()
         self.ids = SeededIds(seed, self.clock.now)
         self.times = times
         self.place = place
@@ -158,7 +161,7 @@ class Stage:
         """Opens the database once more: what another process sees (a file only)."""
         return open_store(self.place, clock=self.clock, ids=self.ids, executor=InlineExecutor)
 
-    def kit(self, store: Store | None = None, clock: VirtualClock | None = None) -> Kit:
+    def kit(self, store: Store | None = None, clock: AnyClock | None = None) -> Kit:
         """The engine's kit over one connection."""
         store = store or self.store
         reads = Reads(store.executor, clock=self.clock)
@@ -176,9 +179,9 @@ class Stage:
             pinned_contract=pinned,
         )
 
-    def driver(self, name: str = "w", *, store: Store | None = None, slots: int = 16, only: Only | None = None) -> Driver:
+    def driver(self, name: str = "w", *, store: Store | None = None, slots: int = 16, **more: Any) -> Driver:
         """A driver, not yet running."""
-        return Driver(self.kit(store), worker=name, slots=slots, only=only)
+        return Driver(self.kit(store), worker=name, slots=slots, **more)
 
     async def drive(self, seconds: float, *drivers: Driver) -> None:
         """Runs drivers (by default one new) for a while, then stops them and waits until they are out."""
@@ -190,9 +193,9 @@ class Stage:
             running[0].cancel()
         await asyncio.gather(*running, return_exceptions=not drivers)
 
-    async def polls(self, count: int, *, every: timedelta = HOUR, due: datetime = START, **changes: Any) -> None:
-        """Adds polls `p0`… on one host."""
-        for number in range(count):
+    async def polls(self, count: int, *, every: timedelta = HOUR, due: datetime = START, first: int = 0, **changes: Any) -> None:
+        """Adds polls `p0`… on one host; `first` is the number of the first."""
+        for number in range(first, first + count):
             name = f"p{number}"
             spec = PollSpec(name, "scripted", {"name": name}, Interval(every, START), **{"baseline": False, **changes})
             await self.definitions.add_poll(WHO, spec, pool=HOST, due=due, managed_by="user")

@@ -93,7 +93,8 @@ def test_I7_a_stepped_clock_is_recorded_once_and_causes_no_burst(step: timedelta
         notes = await stage.sql("SELECT facts FROM journal WHERE subject = 'clock'")
         seconds = [json.loads(row["facts"])["seconds"] for row in notes]
         assert len(seconds) == 1, seconds
-        assert abs(seconds[0] - step.total_seconds()) < 2
+        # The store measures a step back from its latest mark, which is at most half a minute old while nothing is claimed.
+        assert abs(seconds[0] - step.total_seconds()) <= 32
 
     run_virtual(main)
 

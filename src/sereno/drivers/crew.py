@@ -101,7 +101,7 @@ class Crew:
                 log.warning("lease not extended", error=error.message)
 
     async def drain(self, seconds: float) -> None:
-        """Waits for what is in hand, at most `seconds`; then cancels it: its leases run out and it falls due again."""
+        """Waits for what is in hand, at most `seconds` or until cancelled; then cuts it off: its leases run out and it falls due again."""
         try:
             async with asyncio.timeout(seconds):
                 while self._in_hand:
@@ -109,6 +109,10 @@ class Crew:
                     await self._ended.wait()
         except TimeoutError:
             log.warning("work was still in hand at the end; it falls due again when its lease ends", count=self.busy)
+        finally:
+            await self._cut_off()
+
+    async def _cut_off(self) -> None:
         tasks = [held.task for held in list(self._in_hand.values()) if held.task is not None]
         for task in tasks:
             task.cancel()

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import structlog
 
-from sereno.core.errors import Unavailable
+from sereno.core.errors import SerenoError, Unavailable
 from sereno.drivers.crew import Crew, Tally
 from sereno.drivers.wakeup import Wakeup
 from sereno.engine.kit import Kit
@@ -71,9 +71,11 @@ class Driver:
                     break
                 await self._wakeup.wait(await self._patience())
         finally:
-            await self._crew.drain(self._kit.times.total_deadline.total_seconds())
-            beat.cancel()
-            await asyncio.gather(beat, return_exceptions=True)
+            try:
+                await self._crew.drain(self._kit.times.total_deadline.total_seconds())
+            finally:
+                beat.cancel()
+                await asyncio.gather(beat, return_exceptions=True)
         return self.tally
 
     async def _claim(self) -> int:
@@ -113,8 +115,9 @@ class Driver:
                 await self._crew.extend()
                 await self._watch_clock()
                 await self._purge_sometimes()
-            except Unavailable as error:
-                log.warning("the store is not available", error=error.message)
+            except SerenoError as error:
+                # The beat goes on: without it no lease would be prolonged any more.
+                log.warning("the store did not take the beat", code=error.code, error=error.message)
 
     async def _watch_clock(self) -> None:
         offset = self._kit.clock.now().timestamp() - self._kit.clock.monotonic()

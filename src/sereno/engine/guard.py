@@ -55,6 +55,7 @@ class SendGuard:
         self._work = work
         self._claimed_mono = claimed_mono
         self._looked_mono = claimed_mono
+        self._until = work.lease.until
         self._trusted_s = (work.lease.until - work.lease.claimed_at - kit.times.guard).total_seconds()
         self._stop_at = stop_at
         self._passed = 0
@@ -79,7 +80,7 @@ class SendGuard:
         if mono - self._looked_mono > self._kit.times.guard.total_seconds():
             await self._look_again()
             mono = self._kit.clock.monotonic()
-        if mono - self._claimed_mono >= self._trusted_s or self._kit.clock.now() >= self._work.lease.until:
+        if mono - self._claimed_mono >= self._trusted_s or self._kit.clock.now() >= self._until:
             self._refuse("the lease may have run out")
         if self._stop_at is not None and self.now() >= self._stop_at:
             self._refuse("the deadline has passed")
@@ -104,7 +105,8 @@ class SendGuard:
         raise LeaseLost(f"nothing was sent: {reason}", subject=None)
 
     def extended(self, lease: Lease) -> None:
-        """Takes a prolonged lease into account."""
+        """Takes a prolonged lease into account, on both clocks."""
+        self._until = lease.until
         self._trusted_s = (lease.until - self._work.lease.claimed_at - self._kit.times.guard).total_seconds()
 
     def guarded(self, *, total_deadline: timedelta) -> Guarded:
