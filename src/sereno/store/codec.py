@@ -87,13 +87,19 @@ def dump_action(action: ActionRef) -> dict[str, Json]:
         "options": dict(action.options),
         "policy": str(action.policy),
         "origin": action.origin,
+        "pool": action.pool,
     }
 
 
 def load_action(value: Mapping[str, Any]) -> ActionRef:
     """Reads one configured action."""
     return ActionRef(
-        name=value["name"], type=value["type"], options=value["options"], policy=Policy(value["policy"]), origin=value["origin"]
+        name=value["name"],
+        type=value["type"],
+        options=value["options"],
+        policy=Policy(value["policy"]),
+        origin=value["origin"],
+        pool=value.get("pool", "local"),
     )
 
 
