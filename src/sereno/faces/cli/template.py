@@ -26,17 +26,20 @@ TEMPLATE = """# sereno.toml: settings of Sereno for this folder. All names: sere
 
 # [actions.mail]
 # type = "email"
-# server = "office"
-# to = ["me@example.org"]
-
-# [email.office]
 # host = "smtp.example.org"
-# sender = "sereno@example.org"
-# user = "sereno"
-# password = { env = "SMTP_PASSWORD" }   # secrets are named, never written here
+# from = "sereno@example.org"
+# to = ["me@example.org"]
+# username = "sereno"
+# password = "mail"                      # the name of a credential
+
+# Secrets are named, never written here; each is sent to one place only.
+
+# [credentials.mail]
+# origin = "smtp://smtp.example.org:587"
+# value = { env = "SMTP_PASSWORD" }
 
 # [credentials.tracker]
-# origin = "https://tracker.example.org" # the only place it is sent to
+# origin = "https://tracker.example.org"
 # value = { file = "/run/secrets/tracker" }
 
 # Private addresses are refused until they are opened here by name.
