@@ -88,7 +88,12 @@ class Redaction:
 
     def occurs(self, data: bytes) -> bool:
         """True where any known spelling stands in the bytes: one pass a spelling, nothing is copied."""
-        return any(marker in data and any(form in data for form in forms) for marker, forms in self._groups)
+        for marker, forms in self._groups:  # plain loops: this runs for each reply
+            if marker in data:
+                for form in forms:
+                    if form in data:
+                        return True
+        return False
 
     def redact(self, text: str) -> str:
         """Replaces every known spelling by `[secret]`; text without one comes back as the same object."""
