@@ -25,10 +25,11 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
     async def body(sereno: "Sereno", out: Output) -> None:
         sereno.set_up_logs(level=log_level, form=log_format)
         tell_applied(out, await sereno.apply())
-        out.say(await _watching(sereno))
-        sys.stdout.flush()
+        watching = await _watching(sereno)
         with running(sereno.loaded.database):
             async with sereno.stopping_on_signals():
+                out.say(watching)
+                sys.stdout.flush()
                 tally = await sereno.run()
         out.say(f"Ended. {tally.done} pieces of work done.")
         out.answer("up", {"tally": tally})
