@@ -2,8 +2,9 @@
 
 import asyncio
 import os
+import signal
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -96,14 +97,16 @@ async def _run(ground: Ground, view: View, patience: float) -> Ending:
     loaded = load_settings(str(ground.config), {}, ground.folder)
     async with open_app(loaded, who=Principal(user=os.environ.get("USER") or "local"), origin="cli", console=told) as app:
         app.set_up_logs(level="error", form="text")
-        director = Director(app, ground, patience)
+        director, loop = Director(app, ground, patience), asyncio.get_running_loop()
         async with app.stopping_on_signals():
-            running = asyncio.get_running_loop().create_task(app.run())
+            loop.add_signal_handler(signal.SIGHUP, app.stop)  # the terminal was closed
+            running = loop.create_task(app.run())
             try:
                 with view:
                     await director.open()
                     return await _play(app, director, (view, told), running)
             finally:
+                loop.remove_signal_handler(signal.SIGHUP)
                 await director.close()
                 app.stop()
                 await asyncio.gather(running, return_exceptions=True)
@@ -113,7 +116,7 @@ async def _play(app: "Sereno", director: Director, seen: tuple[View, Told], runn
     """Looks, shows and moves on until every story is told and a while has passed in which nothing was told again."""
     (view, told), clock = seen, app.kit.clock
     started, settled_at = clock.monotonic(), None
-    ending = Ending()
+    ending, scene = Ending(), Scene(0.0, {}, ())
     while not running.done():
         facts = await director.facts(told.lines())
         ending = Ending(
@@ -124,7 +127,8 @@ async def _play(app: "Sereno", director: Director, seen: tuple[View, Told], runn
         )
         question = director.open_question(facts)
         left = 0 if question is None else director.seconds_left(question)
-        view.show(Scene(ending.seconds, ending.stories, facts.printed, question, left, director.answered_by_demo))
+        scene = Scene(ending.seconds, ending.stories, facts.printed, question, left, director.answered_by_demo)
+        view.show(scene)
         settled = all(story.state in (State.DONE, State.WRONG) for story in ending.stories.values())
         settled_at = (settled_at or ending.seconds) if settled else None
         if ending.seconds > ENDS_WITHIN or (settled_at is not None and ending.seconds >= settled_at + STILL):
@@ -132,6 +136,7 @@ async def _play(app: "Sereno", director: Director, seen: tuple[View, Told], runn
         await director.step(facts)
         await clock.sleep(LOOK_EVERY)
     running.result()
+    view.show(replace(scene, question=None))
     ending.interrupted = True
     return ending
 
@@ -160,7 +165,8 @@ def _say_farewell(ground: Ground, ending: Ending, *, keep: bool) -> None:
     out.say()
     count = len(ending.stories) - len(ending.missing)
     how = "Interrupted" if ending.interrupted else "That was the demo"
-    out.say(f"{how}: {count} of {len(ending.stories)} stories in {ending.seconds:.0f} s, each checked by the playground's books.")
+    checked = " (checked against the playground's books)" if count else ""
+    out.say(f"{how}: {count} of {len(ending.stories)} stories came true{checked}.")
     for name in () if ending.interrupted else ending.missing:
         out.say(f"  missing: {name}: {ending.stories[name].says}")
     if ending.answered_by_demo:

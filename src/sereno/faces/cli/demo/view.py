@@ -20,8 +20,10 @@ from sereno.faces.cli.output import safe
 
 _STYLES = {State.GOING: "dim", State.ASKS: "bold yellow", State.DONE: "green", State.WRONG: "bold red"}
 _MARKS = {State.GOING: "...", State.ASKS: "you?", State.DONE: "done", State.WRONG: "wrong"}
-_FIXED = 19
-"""Lines of the view beside the notifications: heading, stories, question, feet, and one that the terminal needs."""
+_FIXED = 7
+"""Lines beside stories, notifications and question: two of the heading, three between, the settings, one that the terminal needs."""
+_COMMAND = 5
+"""Lines of a question, for which room is kept so that the view does not jump."""
 _MOST_TOLD = 4
 
 
@@ -57,15 +59,29 @@ class View(Protocol):
         ...
 
 
-def answer_command(question: Escalation, ground: Ground) -> list[str]:
-    """The command that answers, as shell lines that belong together: to be copied as it is, from any folder."""
+def answer_command(question: Escalation, ground: Ground, width: int) -> list[str]:
+    """The command that answers, as shell lines that belong together: to be copied as it is, from any folder.
+
+    A line that is too long for the screen goes on at the left edge of the next one, behind a backslash, which a shell joins again.
+    """
     beside = Path(sys.executable).with_name("sereno")
     program = [str(beside)] if beside.is_file() else [sys.executable, "-m", "sereno.faces.cli.main"]
-    return [
+    lines = [
         f"{shlex.join([*program, 'escalation', 'answer'])} \\",
         f"  {shlex.join([question.id, OPTION])} --digest {question.digest[:12]} \\",
         f"  {shlex.join(['--config', str(ground.config)])}",
     ]
+    return [part for line in lines for part in _folded(line, width)]
+
+
+def _folded(line: str, width: int) -> list[str]:
+    parts = []
+    while len(line) > width:
+        # Never between a backslash and what it joins.
+        cut = width - 1 if not line[: width - 1].endswith("\\") else width - 2
+        parts.append(line[:cut] + "\\")
+        line = line[cut:]
+    return [*parts, line]
 
 
 @dataclass(slots=True)
@@ -124,12 +140,12 @@ class LiveView:
     def _lines(self, scene: Scene) -> list[Text]:
         stories = [_story(LABELS[name], story) for name, story in scene.stories.items()]
         heading = _line(("Sereno at work", "bold"), (f"   {scene.seconds:3.0f} s   playground {self._ground.base}", "dim"))
-        feet = _line((f"settings {self._ground.config}   Ctrl-C ends", "dim"))
-        return [heading, _line(), *stories, _line(), *self._told(scene), feet, *self._question(scene)]
+        feet, question = _line((f"settings {self._ground.config}   Ctrl-C ends", "dim")), self._question(scene)
+        room = self._console.size.height - len(stories) - _FIXED - max(_COMMAND, len(question))
+        return [heading, _line(), *stories, _line(), *self._told(scene, min(_MOST_TOLD, room)), feet, *question]
 
-    def _told(self, scene: Scene) -> list[Text]:
-        room = min(_MOST_TOLD, max(0, self._console.size.height - _FIXED))
-        if room == 0:
+    def _told(self, scene: Scene, room: int) -> list[Text]:
+        if room < 1:
             return []
         lines = [f"  {safe(line.partition('  ')[2], most=300)}" for line in scene.told[-room:]]
         lines += [""] * (room - len(lines))
@@ -141,7 +157,8 @@ class LiveView:
             return []
         left = f"  (or the demo does, in {scene.seconds_left} s)" if scene.seconds_left else "  (the demo does it now)"
         head = _line(("Answer the odd job from another terminal:", "bold yellow"), (left, "dim"))
-        return [_line(), head, *(Text(line, overflow="fold") for line in answer_command(question, self._ground))]
+        commands = answer_command(question, self._ground, self._console.size.width)
+        return [_line(), head, *(Text(line, no_wrap=True, overflow="ignore") for line in commands)]
 
 
 def _line(*parts: str | tuple[str, str]) -> Text:
