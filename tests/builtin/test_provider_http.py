@@ -7,7 +7,7 @@ import pytest
 
 from sereno.builtin.providers.catalogue import Catalogue
 from sereno.builtin.providers.http import HttpProvider, build_fetch
-from sereno.core.waiting.budget import Allowance, Spend
+from sereno.core.budget import Allowance, Spend
 from sereno.core.contract import Contract
 from sereno.core.observation import DelaySource, HttpReply, NoReply, NoReplyKind, ObservationKind, Reply, read_observation
 from sereno.core.operation import Operation, OperationState

@@ -9,7 +9,7 @@ from random import Random
 from sqlite3 import Connection
 from typing import Any
 
-from sereno.core.waiting.budget import Allowance
+from sereno.core.budget import Allowance
 from sereno.core.effect import ActionRef, Effect, Policy
 from sereno.core.escalation import Option, Verb
 from sereno.core.poll import PollSpec

@@ -20,7 +20,7 @@ from sereno.outside.cel import CelConditions
 from sereno.outside.credentials import Credentials, Unusable
 from sereno.outside.egress.allow import Allow
 from sereno.outside.egress.gate import Gate
-from sereno.outside.egress.resolve import Refused, SystemResolver, check_target, checked_addresses
+from sereno.outside.egress.resolve import Refused, SystemResolver, check_address, checked_addresses
 from sereno.outside.redaction import Redaction
 from sereno.outside.secret import looks_like_secret, secrets_in_url
 from sereno.outside.url import BadUrl, parse_url
@@ -66,9 +66,9 @@ class Outside:
         """The one address to connect to for what is not HTTP (mail). Raises NotAllowed, OSError."""
         try:
             target = parse_url(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
-            # The mail ports are on the list of ports that HTTP never asks; here the protocol is mail.
+            # The port is not judged: mail's are on the list of ports that HTTP never asks.
             if target.address is not None:
-                check_target(parse_url(f"https://{host}"), self.allow)
+                check_address(target.address, target, self.allow)
             return str((await checked_addresses(target, self.allow, self.resolver))[0])
         except (Refused, BadUrl) as error:
             raise NotAllowed(str(error), subject=host, code="egress_refused") from error

@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from sereno.core.operation import OperationState
+from sereno.core.record import DeliveryRecord
 from sereno.core.work import Kind, Principal
 from sereno.drivers.crew import Tally
 from sereno.drivers.loop import Driver
 from sereno.engine.kit import Kit
 from sereno.outside.logs import set_up_logs
 from sereno.outside.redaction import Redaction
-from sereno.ports import Only
+from sereno.ports import Only, Page
 from sereno.service.apply import Applied, Apply
 from sereno.service.contracts import Contracts
 from sereno.service.deliveries import Deliveries, Runs
@@ -92,13 +93,30 @@ class Sereno:
         return await self._drive(self._driver(only), finished)
 
     async def drive_one(self, operation: str) -> None:
-        """Drives one operation, under the same leases as everybody else, until it stops waiting."""
+        """Drives one operation, under the same leases as everybody else, until it stops waiting; then its messages, each once.
+
+        So a question or an end is told also where no other process runs.
+        """
 
         async def finished() -> bool:
             record = await self._deps.reads.operation(self.who, operation)
             return record.operation.state is not OperationState.WAITING
 
         await self._drive(self._driver(Only(subject=operation, kinds=(Kind.OPERATION,)), slots=1), finished)
+        if await finished():
+            for record in await self._deps.reads.deliveries(self.who, Page(limit=1000, state="queued", subject=operation)):
+                await self._try_delivery(record)
+
+    async def _try_delivery(self, record: DeliveryRecord) -> None:
+        """Tries one delivery once, unless somebody else does; what is to be tried again later stays queued."""
+        delivery = record.delivery
+
+        async def finished() -> bool:
+            (now,) = await self._deps.reads.deliveries(self.who, Page(limit=1, subject=delivery.id))
+            return now.delivery.attempts > delivery.attempts or now.delivery.state is not delivery.state
+
+        if record.due is not None and record.due <= self.kit.clock.now():
+            await self._drive(self._driver(Only(subject=delivery.id, kinds=(Kind.DELIVERY,)), slots=1), finished)
 
     def set_up_logs(self, *, level: str, form: str) -> None:
         """Structured logs to standard error, known secrets taken out; for programs that own their process."""
