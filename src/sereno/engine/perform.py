@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from sereno.core.errors import LeaseLost
 from sereno.core.work import DeliveryWork, OperationWork, PollWork, Work
 from sereno.engine import guard
 from sereno.engine.delivery import perform_delivery
@@ -22,7 +23,14 @@ def send_guard(kit: Kit, work: Work, claimed_mono: float) -> SendGuard:
 async def perform(kit: Kit, work: Work, sender: SendGuard) -> None:
     """Performs and commits. Raises LeaseLost when the work was taken over meanwhile, Unavailable when the store could not commit:
     then the lease runs out and the work falls due again. A bug of ours parks the work: it is shown, never retried blindly."""
-    done = await guard.call(_dispatch(kit, work, sender))
+    try:
+        done = await guard.call(_dispatch(kit, work, sender))
+    except LeaseLost:
+        if not sender.nothing_left:
+            raise
+        # A plug-in that asks the send guard itself was stopped there: nothing happened, so the work is not left hanging in doubt.
+        await kit.store.release(work)
+        return
     if isinstance(done, Broken):
         await kit.store.park(work, reason=done.message)
 
