@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import orjson
+
 from sereno.builtin.options import Rule, SecretCheck, credential_name, flag, http_url, number
 from sereno.core.change import FailedReading, ReadFailure, Reading, SourceObject
 from sereno.core.delay import read_retry_after
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
-from sereno.core.values import BadJson, Json, canonical, digest, parse_json
+from sereno.core.values import Json, canonical, digest
 from sereno.ports import Fetch, Guarded
 
 MAX_BYTES = 10_000_000
@@ -74,8 +76,8 @@ def seen_before(cursor: str | None, options: Mapping[str, Json]) -> Seen:
     """Reads a cursor; an absent, broken or foreign one counts as nothing seen."""
     mark = digest(canonical(dict(options)))[:16]
     try:
-        known = parse_json(cursor) if cursor else None
-    except BadJson:
+        known = orjson.loads(cursor) if cursor else None
+    except orjson.JSONDecodeError:
         known = None
     if not isinstance(known, dict) or known.get("options") != mark:
         return Seen(mark)
@@ -118,7 +120,7 @@ def settle_early(reply: Reply, seen: Seen, now: datetime) -> Reading | FailedRea
     if reply.status == 304:
         if not seen.content or not (seen.etag or seen.modified):
             return FailedReading(ReadFailure.BAD_CONTENT, "the server said 304 Not Modified to a request without validators", reply.hops, wait)
-        return Reading(cursor=seen.encode(), unchanged=True, requests=reply.hops, minimum_wait_until=wait, note=note)
+        return Reading(cursor=None, unchanged=True, requests=reply.hops, minimum_wait_until=wait, note=note)
     if reply.status in (200, 203):
         return reply
     failure, message = _status(reply.status, wait is not None)

@@ -371,7 +371,7 @@ def _seen_text(poll: Poll, reading: Reading, comparison: Comparison, matched: in
 def _remarks(reading: Reading, plan: _Plan, matched: int) -> tuple[str, ...]:
     missed = f"{counted(plan.missed, 'missed run', 'missed runs')} not made up" if plan.missed else ""
     flood = f"{matched - MAX_MATCHES} of the matches told in one summary" if matched > MAX_MATCHES else ""
-    return (missed, plan.remark, plain(reading.note or "", 200), flood)
+    return (missed, plan.remark, plain(reading.note, 200) if reading.note else "", flood)
 
 
 def _condition_error(judged: Sequence[Judged]) -> str | None:

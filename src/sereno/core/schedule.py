@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from sereno.core.values import FAR_FUTURE, digest, from_micros, to_micros
 
 SHORTEST = timedelta(seconds=1)
+_LAST = to_micros(FAR_FUTURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def _next_on_grid(schedule: Interval, after: datetime, seed: str, served: dateti
     start = to_micros(schedule.anchor) + _place(schedule.jitter, seed)
     passed = (to_micros(after) - start) // step
     due = start + (passed + 1) * step
-    if due > to_micros(FAR_FUTURE):
+    if due > _LAST:
         raise ValueError("the schedule has no instant before year 9999")
     missed = 0 if served is None else passed - (to_micros(served) - start) // step
     return NextDue(due=from_micros(due), missed=max(0, missed))
@@ -77,5 +78,7 @@ def _next_on_grid(schedule: Interval, after: datetime, seed: str, served: dateti
 
 def _place(jitter: timedelta, seed: str) -> int:
     """The stable share of the jitter, in microseconds: SHA-256 of the seed read as a fraction."""
+    if not jitter:
+        return 0
     share = int(digest(seed.encode())[:16], 16)
     return (share * (jitter // timedelta(microseconds=1))) >> 64

@@ -188,9 +188,12 @@ _CAREFUL = json.JSONDecoder(
 )
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def canonical(value: Json) -> bytes:
     """Writes our own JSON so that equal values give equal bytes: sorted keys, no spaces, UTF-8."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return _CANONICAL.encode(value).encode()
 
 
 def digest(data: bytes) -> str:

@@ -8,7 +8,7 @@ from sereno.core.values import format_id
 
 
 class SystemIds:
-    """UUIDv7 ids, and a generator seeded by the system for each decision."""
+    """UUIDv7 ids, and the system's own generator for every decision."""
 
     def __init__(self) -> None:
         self._system = SystemRandom()
@@ -18,5 +18,5 @@ class SystemIds:
         return format_id(prefix, uuid_utils.uuid7().int)
 
     def random(self, label: str) -> Random:
-        """A generator for one decision; its draw is kept in the journal, so the label needs no seed here."""
-        return Random(self._system.getrandbits(64))
+        """The system's generator; what is drawn is kept in the journal, so the label needs no seed here."""
+        return self._system

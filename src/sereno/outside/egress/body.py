@@ -4,10 +4,11 @@ import asyncio
 from dataclasses import dataclass
 from io import BytesIO
 
-from aiohttp import ClientResponse, hdrs
+from aiohttp import hdrs
 
 from sereno.outside.egress.decode import Inflater, TooLarge, encoding_of
 from sereno.outside.egress.limits import GateLimits
+from sereno.outside.egress.wire import Answer
 
 _SLACK = 65_536
 
@@ -43,7 +44,7 @@ class Clocked:
         return self.floor_at is not None and self.floor_at < self.deadline
 
 
-def check_headers(response: ClientResponse, limits: GateLimits) -> None:
+def check_headers(response: Answer, limits: GateLimits) -> None:
     """Raises HeadersTooLarge. The library bounds lines and their number; this bounds the sum."""
     total = 0
     for name, value in response.raw_headers:
@@ -52,7 +53,7 @@ def check_headers(response: ClientResponse, limits: GateLimits) -> None:
         raise HeadersTooLarge
 
 
-async def read_body(response: ClientResponse, cap: int, clock: Clocked) -> bytes:
+async def read_body(response: Answer, cap: int, clock: Clocked) -> bytes:
     """Reads and decodes the whole body. Raises TooLarge, BadEncoding and what the library raises for a broken stream."""
     content = response.content
     if response.status in (204, 304) or response.method == "HEAD":
@@ -74,7 +75,7 @@ def _within(body: bytes, cap: int) -> bytes:
     return body
 
 
-async def _read_plain(response: ClientResponse, cap: int, clock: Clocked) -> bytes:
+async def _read_plain(response: Answer, cap: int, clock: Clocked) -> bytes:
     out, total = BytesIO(), 0  # gives its bytes away without a copy
     while block := await response.content.readany():
         total += len(block)
@@ -86,7 +87,7 @@ async def _read_plain(response: ClientResponse, cap: int, clock: Clocked) -> byt
     return out.getvalue()
 
 
-async def _read_encoded(response: ClientResponse, inflater: Inflater, cap: int, clock: Clocked) -> bytes:
+async def _read_encoded(response: Answer, inflater: Inflater, cap: int, clock: Clocked) -> bytes:
     total = 0
     while block := await response.content.readany():
         total += len(block)

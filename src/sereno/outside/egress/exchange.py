@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import ClientRequest, ClientResponse, hdrs
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.connector import AddrInfoType, Connection
 
@@ -82,17 +81,6 @@ class Exchange:
 
 _current: ContextVar[Exchange] = ContextVar("sereno_exchange")
 enter, leave = _current.set, _current.reset
-
-
-class GateRequest(ClientRequest):
-    """A request that asks its exchange before it is written."""
-
-    DEFAULT_HEADERS = {hdrs.ACCEPT: "*/*", hdrs.ACCEPT_ENCODING: "gzip"}
-
-    async def send(self, conn: Connection) -> ClientResponse:
-        """Writes the request, at most once."""
-        await _current.get().leave(conn)
-        return await super().send(conn)
 
 
 class GateResolver(AbstractResolver):

@@ -13,6 +13,7 @@ from aiohttp import (
     ClientResponseError,
     InvalidURL,
 )
+from aiohttp.http import HttpProcessingError
 
 from sereno.core.observation import NoReplyKind
 from sereno.outside.credentials import Unusable
@@ -29,6 +30,7 @@ class BadRedirect(Exception):
 
 Failures = (
     ClientError,
+    HttpProcessingError,
     OSError,
     Unusable,
     HeadersTooLarge,
@@ -67,13 +69,13 @@ def classify(error: Exception, exchange: Exchange) -> tuple[NoReplyKind, str]:
             return NoReplyKind.TOO_LARGE, f"the headers from {place} are over the size cap"
         case InvalidURL():
             return NoReplyKind.REFUSED_ADDRESS, f"{place} cannot be asked"
-        case ClientResponseError() | ClientPayloadError():
+        case ClientResponseError() | ClientPayloadError() | HttpProcessingError():
             return _classify_answer(error, place)
         case _:
             return _classify_connection(error, place)
 
 
-def _classify_answer(error: ClientResponseError | ClientPayloadError, place: str) -> tuple[NoReplyKind, str]:
+def _classify_answer(error: ClientResponseError | ClientPayloadError | HttpProcessingError, place: str) -> tuple[NoReplyKind, str]:
     text = str(error)
     if isinstance(error, ClientPayloadError) and "not completed" in text:
         return NoReplyKind.RESET, f"{place} closed the connection before the end of its answer"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 
-from aiohttp import ClientResponse, hdrs
+from aiohttp import hdrs
 
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.outside.credentials import Credentials
@@ -25,7 +25,7 @@ from sereno.outside.egress.exchange import (
 from sereno.outside.egress.failure import BadRedirect, Failures, classify
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.resolve import Refused, Resolve, SystemResolver, check_target
-from sereno.outside.egress.wire import Wire
+from sereno.outside.egress.wire import Answer, Wire
 from sereno.outside.redaction import Redaction
 from sereno.outside.url import BadUrl, Target, parse_origin, parse_url
 from sereno.ports import Fetch
@@ -142,7 +142,7 @@ class Gate:
             response.close()
             hop = await self._next_hop(request, hop, response, exchange)
 
-    async def _ask(self, request: Fetch, hop: _Hop, exchange: Exchange) -> ClientResponse:
+    async def _ask(self, request: Fetch, hop: _Hop, exchange: Exchange) -> Answer:
         """Writes one request and waits for the headers of its answer."""
         headers = hop.headers
         if request.credential is not None and self._credential_goes(request.credential, hop.target, exchange):
@@ -151,7 +151,7 @@ class Gate:
             headers = {**kept, auth.name: auth.value.reveal()}
         exchange.arm(hop.target)
         wire = self._wire or self._open_wire()
-        return await wire.ask(hop.target, hop.method, headers, hop.body)
+        return await wire.ask(exchange, hop.method, headers, hop.body)
 
     def _credential_goes(self, name: str, target: Target, exchange: Exchange) -> bool:
         """The first hop must carry its credential or fail; a later hop carries it only where it belongs."""
@@ -172,7 +172,7 @@ class Gate:
             raise Refused(f"{target.origin} is not one of the origins allowed here")
         check_target(target, self._allow)
 
-    async def _next_hop(self, request: Fetch, hop: _Hop, response: ClientResponse, exchange: Exchange) -> _Hop:
+    async def _next_hop(self, request: Fetch, hop: _Hop, response: Answer, exchange: Exchange) -> _Hop:
         """Decides a redirect anew: place, method, headers, count. Raises BadRedirect."""
         if exchange.requests > self._limits.hops:
             raise BadRedirect(f"more than {self._limits.hops} redirects")
@@ -189,7 +189,7 @@ class Gate:
             raise BadRedirect("the redirect was not followed: no request is left for it")
         return _Hop(target, method, headers, body)
 
-    def _reply(self, response: ClientResponse, body: bytes, exchange: Exchange, clock: Clocked) -> HttpReply:
+    def _reply(self, response: Answer, body: bytes, exchange: Exchange, clock: Clocked) -> HttpReply:
         headers = [(name, value if value.isascii() else _clean(value)) for name, value in response.headers.items()]
         shown = exchange.target.shown
         if self._redaction.byte_forms and self._redaction.occurs(_flat(response, shown)):
@@ -232,7 +232,7 @@ def _check_header(name: str, value: str) -> None:
         raise BadUrl(why)
 
 
-def _flat(response: ClientResponse, shown: str) -> bytes:
+def _flat(response: Answer, shown: str) -> bytes:
     """Headers and address in one piece, to be searched once."""
     return b"\n".join([shown.encode(), *(part for pair in response.raw_headers for part in pair)])
 
