@@ -99,7 +99,9 @@ def test_the_exit_code_of_a_wait(state: OperationState, category: Category | Non
     assert exit_code_of(make_operation(state=state, category=category)) == CODES[state, category]
 
 
-@pytest.mark.parametrize("words", [("nope",), ("poll", "ad"), ("poll", "show"), ("poll", "add", "--evry", "5m"), ("run", "list", "--limit", "x")])
+@pytest.mark.parametrize(
+    "words", [("nope",), ("poll", "ad"), ("poll", "show"), ("poll", "add", "--evry", "5m"), ("run", "list", "--limit", "x")]
+)
 def test_wrong_usage_exits_2_and_names_the_help(words: tuple[str, ...], cli: Cli) -> None:
     """One line on standard error, or one document."""
     told = cli(*words)
@@ -111,7 +113,9 @@ def test_wrong_usage_exits_2_and_names_the_help(words: tuple[str, ...], cli: Cli
 
 def test_every_fault_of_the_settings_is_told_at_once(cli: Cli, folder: Path) -> None:
     """Each with file and line and the nearest known name."""
-    (folder / "sereno.toml").write_text('slotz = 3\nzone = "UTC"\n[lease]\nlease = "soon"\n[[poll]]\nname = "a b"\nevery = "1h"\n')
+    (folder / "sereno.toml").write_text(
+        'slotz = 3\nzone = "UTC"\n[lease]\nlease = "soon"\n[[poll]]\nname = "a b"\nevery = "1h"\n'
+    )
     told = cli("poll", "list")
     assert told.code == 2
     place = folder / "sereno.toml"
@@ -198,7 +202,10 @@ def test_a_bug_is_one_line_and_exit_1(folder: Path) -> None:
     calm = run()
     assert (calm.returncode, calm.stdout) == (1, "")
     assert calm.stderr.count("\n") == 1
-    assert calm.stderr.startswith("sereno: this is a fault of Sereno's own (KeyError at <string>:3)") and "SERENO_DEBUG=1" in calm.stderr
+    assert (
+        calm.stderr.startswith("sereno: this is a fault of Sereno's own (KeyError at <string>:3)")
+        and "SERENO_DEBUG=1" in calm.stderr
+    )
     document = run("--json")
     assert document.returncode == 1 and json.loads(document.stdout)["error"]["code"] == "bug"
     loud = run(SERENO_DEBUG="1")

@@ -37,7 +37,9 @@ def test_instants_are_in_the_zone_of_the_user(cli: Cli, feed: FeedServer, folder
     assert " +0545" in cli("poll", "add", feed.url).out
 
 
-@pytest.mark.parametrize(("path", "kind", "shape"), [("/feed.xml", "feed", None), ("/api/status", "http", "json"), ("/shop/kettle", "http", "html")])
+@pytest.mark.parametrize(
+    ("path", "kind", "shape"), [("/feed.xml", "feed", None), ("/api/status", "http", "json"), ("/shop/kettle", "http", "html")]
+)
 def test_feed_json_and_page_are_told_apart(cli: Cli, playground: str, path: str, kind: str, shape: str | None) -> None:
     """The guess is by what the address answers."""
     added = cli("poll", "add", playground + path, "--json")
@@ -198,7 +200,9 @@ def test_diff_shows_and_stores_nothing(cli: Cli, feed: FeedServer) -> None:
 
 def test_export_is_what_apply_takes(cli: Cli, feed: FeedServer, folder: Path) -> None:
     """The exported tables make the same polls in another folder."""
-    cli("poll", "add", "notes", feed.url, "--when", "object.title.contains(\"x\") || change == 'new'", "--stop-after-matches", "3")
+    cli(
+        "poll", "add", "notes", feed.url, "--when", "object.title.contains(\"x\") || change == 'new'", "--stop-after-matches", "3"
+    )
     cli("poll", "add", "words", "--command", "printf hello", "--source-option", 'env=["LANG"]')
     exported = cli("poll", "export")
     assert exported.code == 0
@@ -216,5 +220,18 @@ def test_export_is_what_apply_takes(cli: Cli, feed: FeedServer, folder: Path) ->
 
 def test_every_part_of_a_definition_has_a_flag_or_a_reason() -> None:
     """What `poll add` cannot say is said in the file."""
-    flags = {"name", "source_type", "source", "schedule", "condition", "fire_on", "actions", "keep", "fields", "baseline", "stop", "priority"}
+    flags = {
+        "name",
+        "source_type",
+        "source",
+        "schedule",
+        "condition",
+        "fire_on",
+        "actions",
+        "keep",
+        "fields",
+        "baseline",
+        "stop",
+        "priority",
+    }
     assert set(PollSpec.__dataclass_fields__) - flags == {"user", "origin"}, "these two come from the shell"

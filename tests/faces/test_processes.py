@@ -21,7 +21,9 @@ WAIT = (
 @contextmanager
 def sereno(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
     """Runs a command in a process of its own; it is killed if the test leaves it behind."""
-    with subprocess.Popen([*SERENO, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*SERENO, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield process
         finally:

@@ -32,7 +32,11 @@ def test_the_examples_in_the_file_are_right(cli: Cli, folder: Path, monkeypatch:
     examples = re.sub(r"^# (?=[a-z_]+ = |\[)", "", TEMPLATE, flags=re.MULTILINE)
     settings = parse_settings(examples, folder / "sereno.toml").settings
     assert [poll.name for poll in settings.poll] == ["peps", "kettle"]
-    assert set(settings.actions) == {"mail"} and set(settings.credentials) == {"mail", "tracker"} and settings.zone == "Europe/Madrid"
+    assert (
+        set(settings.actions) == {"mail"}
+        and set(settings.credentials) == {"mail", "tracker"}
+        and settings.zone == "Europe/Madrid"
+    )
     monkeypatch.setenv("SMTP_PASSWORD", "correct horse battery")
     (folder / "sereno.toml").write_text(examples.replace("/run/secrets/tracker", str(folder / "tracker")))
     (folder / "tracker").write_text("a token for the test\n")
@@ -63,7 +67,14 @@ def test_apply_brings_the_polls_of_the_file(cli: Cli, folder: Path, feed: FeedSe
     assert applied("--prune") == {"one": "unchanged", "two": "pruned"}
     assert cli("poll", "show", "two").code == 6
     refused = cli("poll", "edit", "one", "--every", "5m")
-    assert refused.code == 6 and "sereno.toml" in refused.err
+    place = f"{folder / 'sereno.toml'}:5"
+    assert refused.code == 6 and f"change it in {place} and run: sereno apply" in refused.err
+    assert f"write paused = true at {place} to keep it so" in cli("poll", "pause", "one").err
+    assert applied() == {"one": "changed"}
+    assert cli("poll", "show", "one", "--json").json["status"] == "active"
+    (folder / "sereno.toml").write_text("# A new first line.\n" + (folder / "sereno.toml").read_text())
+    assert applied() == {"one": "unchanged"}
+    assert cli("poll", "show", "one", "--json").json["managed_by"] == f"file:{folder / 'sereno.toml'}:6"
     cli("poll", "add", "mine", feed.url)
     write(poll("one", "2h"), poll("mine", "1h"))
     double = cli("apply")

@@ -38,7 +38,9 @@ def test_progress_on_a_terminal_is_one_line_that_changes(monkeypatch: pytest.Mon
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     progress = Progress(Output(as_json=False))
-    operation = make_operation(next_poll_at=NOON + timedelta(seconds=12), last_state="running", delay_source=DelaySource.PROVIDER_RETRY_AFTER)
+    operation = make_operation(
+        next_poll_at=NOON + timedelta(seconds=12), last_state="running", delay_source=DelaySource.PROVIDER_RETRY_AFTER
+    )
     progress.show(operation, NOON)
     progress.show(operation, NOON + timedelta(seconds=2))
     progress.end()
@@ -90,7 +92,10 @@ def test_times_are_in_the_zone_of_the_user() -> None:
 def test_schedules_in_words() -> None:
     """Interval with and without jitter, and cron."""
     assert schedule_words(Interval(timedelta(hours=1, minutes=30), NOON)) == "every 1h30m"
-    assert schedule_words(Interval(timedelta(hours=1), NOON, timedelta(minutes=1))) == "every 1h, at a fixed place of its own within 1m"
+    assert (
+        schedule_words(Interval(timedelta(hours=1), NOON, timedelta(minutes=1)))
+        == "every 1h, at a fixed place of its own within 1m"
+    )
     assert schedule_words(Cron("5 4 * * *", "UTC")) == "cron `5 4 * * *` in UTC"
 
 

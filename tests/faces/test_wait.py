@@ -124,7 +124,9 @@ def test_W26_explain_tells_the_story(cli: Cli, asked: dict[str, str]) -> None:
     decisions = [entry for entry in entries if entry["kind"] == "decision" and "state_before" in entry["facts"]]
     assert len(decisions) == 5
     for entry in decisions:
-        assert {"next_poll_at", "delay_source", "status_requests_used", "deadline_at", "state", "decision"} <= entry["facts"].keys()
+        assert {"next_poll_at", "delay_source", "status_requests_used", "deadline_at", "state", "decision"} <= entry[
+            "facts"
+        ].keys()
 
 
 def test_W46_show_has_every_field(cli: Cli, asked: dict[str, str]) -> None:
@@ -212,7 +214,9 @@ def test_W41_a_generic_contract_without_words_and_limits_is_refused(cli: Cli) ->
 
 def test_W41_numbers_that_cannot_fit_are_warned_about_with_the_arithmetic(cli: Cli, job: Job) -> None:
     """More requests than the minimum gap leaves room for."""
-    warned = wait(cli, job("slow"), "--deadline", "10s", "--max-requests", "60", "--max-failures", "3", "--max-throttles", "3", "--detach")
+    warned = wait(
+        cli, job("slow"), "--deadline", "10s", "--max-requests", "60", "--max-failures", "3", "--max-throttles", "3", "--detach"
+    )
     assert "attention: 60 requests need at least 1m1s (first look 2s + 59 x 1s), but the deadline is 10s" in warned.err
 
 
@@ -246,3 +250,12 @@ def test_the_folder_holds_nothing_but_settings_and_database(cli: Cli, folder: Pa
     """All that a wait leaves is in the database."""
     assert asked
     assert {path.name for path in folder.iterdir()} == {"sereno.toml", ".sereno"}
+
+
+def test_W19_a_question_is_told_also_where_no_other_process_runs(cli: Cli, job: Job) -> None:
+    """`wait` carries the messages of its own operation; on this terminal the words do not come twice, and nothing is left overdue."""
+    asked = wait(cli, job("unknown"))
+    deliveries = cli("delivery", "list", operation_of(asked), "--json").json["deliveries"]
+    assert [one["state"] for one in deliveries] == ["delivered"]
+    assert asked.out.count("needs a decision") == 0
+    assert cli("once").out == "Done: 0 pieces of work.\n"

@@ -1,5 +1,6 @@
 """Brings the `[[poll]]`s of the settings file into the database, by name; the database stays the only truth at run time."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,11 @@ class Applied:
     name: str
     action: str
     where: str
+
+
+def file_of(managed_by: str) -> str:
+    """The owner of a definition without the line that it stands on: `file:PATH`, or `user`."""
+    return re.sub(r"^(file:.*):\d+$", r"\1", managed_by)
 
 
 class Apply:
@@ -40,8 +46,8 @@ class Apply:
         self._refuse_foreign(wanted, existing, owner)
         done = []
         for index, (name, checked) in enumerate(wanted.items()):
-            done.append(await self._apply_one(checked, existing.get(name), owner, loaded.where("poll", index), dry_run))
-        gone = [record for name, record in existing.items() if record.managed_by == owner and name not in wanted]
+            done.append(await self._apply_one(checked, existing.get(name), loaded.where("poll", index), dry_run))
+        gone = [record for name, record in existing.items() if file_of(record.managed_by) == owner and name not in wanted]
         return done + [await self._gone(record, dry_run, prune) for record in gone]
 
     async def _all(self) -> list[PollRecord]:
@@ -75,26 +81,26 @@ class Apply:
                 "rename one, or remove the other",
             )
             for index, name in enumerate(wanted)
-            if name in existing and existing[name].managed_by != owner
+            if name in existing and file_of(existing[name].managed_by) != owner
         ]
         if faults:
             raise SetupError("the same poll is defined twice; nothing was changed", faults)
 
-    async def _apply_one(self, checked: Checked, record: PollRecord | None, owner: str, where: str, dry_run: bool) -> Applied:
-        name = checked.spec.name
+    async def _apply_one(self, checked: Checked, record: PollRecord | None, where: str, dry_run: bool) -> Applied:
+        name, owner = checked.spec.name, f"file:{where}"
         if record is None:
             if not dry_run:
                 await self._polls.store(checked, managed_by=owner)
             return Applied(name, "created", where)
         state_differs = (checked.state is PollState.PAUSED) != (record.poll.state is PollState.PAUSED)
-        if record.poll.spec == checked.spec and not state_differs:
-            return Applied(name, "unchanged", where)
+        same = record.poll.spec == checked.spec
         if not dry_run:
-            if record.poll.spec != checked.spec:
+            if not same or record.managed_by != owner:
+                # An equal definition that moved inside the file only takes its new line along.
                 await self._polls.replace(record, checked, managed_by=owner)
             if state_differs:
                 await (self._polls.pause(name) if checked.state is PollState.PAUSED else self._polls.resume(name))
-        return Applied(name, "changed", where)
+        return Applied(name, "unchanged" if same and not state_differs else "changed", where)
 
     async def _gone(self, record: PollRecord, dry_run: bool, prune: bool) -> Applied:
         name = record.poll.spec.name

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from sereno.core.errors import SerenoError
 from sereno.core.record import Counts
+from sereno.core.telling.message import counted
 from sereno.core.values import format_duration
 from sereno.service.deps import Deps
 
@@ -61,7 +62,7 @@ class Doctor:
 def _pulse(counts: Counts, lateness: timedelta | None) -> Check:
     if counts.overdue and lateness is not None:
         oldest = format_duration(timedelta(seconds=int(lateness.total_seconds())))
-        says = f"{counts.overdue} pieces of work are overdue, the oldest by {oldest}"
+        says = f"{counted(counts.overdue, 'piece of work is', 'pieces of work are')} overdue, the oldest by {oldest}"
         return Check("driver", "bad", says, "start `sereno up`, or run `sereno once` from cron")
     if counts.last_claim_at is None:
         return Check("driver", "ok", "nothing has run yet, and nothing is overdue")

@@ -28,9 +28,7 @@ class Columns(PlainFormatter):
 
 
 def _entry(entry: "HelpEntry", console: Console) -> str:
-    name = "  " + ", ".join(entry.display_labels) + (
-        f" {entry.metavar}" if entry.metavar and not entry.positional_label else ""
-    )
+    name = "  " + ", ".join(entry.display_labels) + (f" {entry.metavar}" if entry.metavar and not entry.positional_label else "")
     says = _text(entry.description, console) + (" [required]" if entry.required else "")
     lines = textwrap.wrap(says, WIDTH - _COLUMN) or [""]
     rest = "".join("\n" + " " * _COLUMN + line for line in lines[1:])

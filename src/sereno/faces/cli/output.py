@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -77,6 +78,13 @@ class Output:
         width = max((len(name) for name, _ in shown), default=0)
         for name, value in shown:
             self.say(f"{indent}{name.ljust(width)}  {safe(value, most=500)}")
+
+    def paragraph(self, text: str, *, indent: str = "") -> None:
+        """Prints a longer sentence wrapped at 100 characters; in JSON mode nothing."""
+        for line in textwrap.wrap(
+            safe(text, most=2000), 100, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        ):
+            self.say(line)
 
     def remark(self, text: str) -> None:
         """Prints a warning or progress for a person on standard error."""

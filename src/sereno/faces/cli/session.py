@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cyclopts import Parameter
@@ -36,17 +36,20 @@ Body = Callable[["Sereno", Output], Awaitable[int | None]]
 PlainBody = Callable[[Loaded, Output], Awaitable[int | None]]
 
 
-def run(flags: Flags, body: Body) -> int:
-    """Opens the app, runs the body, prints errors; answers the exit code."""
-    return run_plain(flags, lambda loaded, out: _with_app(loaded, out, body))
+def run(flags: Flags, body: Body, *, console: TextIO | None = None) -> int:
+    """Opens the app, runs the body, prints errors; answers the exit code.
+
+    `console` is where the console action writes: standard output, but standard error with --json, where standard output is one document.
+    """
+    return run_plain(flags, lambda loaded, out: _with_app(loaded, out, body, console))
 
 
-async def _with_app(loaded: Loaded, out: Output, body: Body) -> int | None:
+async def _with_app(loaded: Loaded, out: Output, body: Body, console: TextIO | None) -> int | None:
     from sereno.app import open_app
 
     who = Principal(user=os.environ.get("USER") or "local")
-    # With --json, standard output is one document; what the console action says then goes to standard error.
-    async with open_app(loaded, who=who, origin="cli", console=sys.stderr if out.as_json else sys.stdout) as app:
+    console = console or (sys.stderr if out.as_json else sys.stdout)
+    async with open_app(loaded, who=who, origin="cli", console=console) as app:
         return await body(app, out)
 
 

@@ -1,6 +1,7 @@
 """`sereno wait`: follows one job to its end, or to a question."""
 
 import asyncio
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -122,7 +123,8 @@ def wait(
         record = await _follow(sereno, out, operation)
         return _tell_end(sereno, out, record)
 
-    return run(flags, body)
+    # This terminal is told the end or the question in full below; the same words by the console action would come twice.
+    return run(flags, body, console=io.StringIO())
 
 
 async def _operation(

@@ -1,5 +1,6 @@
 """`sereno escalation`: questions to people, and their one answer."""
 
+import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +8,7 @@ from cyclopts import App, Parameter
 
 from sereno.core.errors import RequestError
 from sereno.core.escalation import Escalation
-from sereno.faces.cli.output import EXIT_REFUSED, Output, safe
+from sereno.faces.cli.output import EXIT_REFUSED, Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.escalations import escalation_row, list_escalations, show_escalation, show_statement
 from sereno.faces.cli.show.operations import operation_row, progress_line
@@ -94,5 +95,16 @@ def _agreed(out: Output, question: Escalation, option: str, sereno: "Sereno") ->
     if chosen is None:
         return True  # the service tells which options there are
     out.say()
-    out.say(f"{chosen.key}: {safe(chosen.says, most=1000)}")
-    return input("Answer so? Type yes: ").strip().lower() == "yes"
+    out.paragraph(f"{chosen.key}: {chosen.says}")
+    return _typed("Answer so? Type yes: ") == "yes"
+
+
+def _typed(prompt: str) -> str:
+    """What a person types; the end of input is nothing. Ctrl-C ends the command at once, although a loop is running."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return input(prompt).strip().lower()
+    except EOFError:
+        return ""
+    finally:
+        signal.signal(signal.SIGINT, before)

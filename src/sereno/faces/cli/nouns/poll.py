@@ -173,7 +173,7 @@ def run(name: Name, /, *, flags: Flags = DEFAULT) -> int:
 @app.command
 def pause(name: Name, /, *, flags: Flags = DEFAULT) -> int:
     """Stop running a poll; what it remembers stays."""
-    return _set(flags, lambda sereno: sereno.polls.pause(name))
+    return _set(flags, lambda sereno: sereno.polls.pause(name), keep="write paused = true")
 
 
 @app.command
@@ -185,12 +185,19 @@ def resume(name: Name, /, *, flags: Flags = DEFAULT) -> int:
 @app.command
 def remove(name: Name, /, *, flags: Flags = DEFAULT) -> int:
     """End a poll and free its name; its runs stay on record."""
-    return _set(flags, lambda sereno: sereno.polls.remove(name))
+    return _set(flags, lambda sereno: sereno.polls.remove(name), keep="delete it")
 
 
-def _set(flags: Flags, act: "Callable[[Sereno], Awaitable[PollRecord]]") -> int:
+def _set(flags: Flags, act: "Callable[[Sereno], Awaitable[PollRecord]]", *, keep: str | None = None) -> int:
+    """Changes a state; `keep` is what to do in a settings file to keep it so."""
+
     async def body(sereno: "Sereno", out: Output) -> None:
         record = await act(sereno)
+        if keep is not None and record.managed_by.startswith("file:"):
+            place = record.managed_by.removeprefix("file:")
+            out.remark(
+                f"The next apply, also at the start of `up` and `once`, goes by the file: {keep} at {place} to keep it so."
+            )
         following = f"; next run {out.time(record.due)}" if record.poll.state is PollState.ACTIVE else ""
         out.say(f"{record.poll.spec.name} is {record.poll.state}{following}.")
         out.answer("poll", show_polls.poll_row(record))

@@ -90,7 +90,7 @@ def show_escalation(out: Output, question: Escalation, now: datetime) -> None:
         out.say("What you can answer (each once, and only for exactly this question):")
     for option in question.options:
         out.say(f"  {option.key}")
-        out.say(f"    {safe(option.says, most=1000)}")
+        out.paragraph(option.says, indent="    ")
         if question.state == "open":
             out.say(f"    sereno escalation answer {question.id} {option.key} --digest {question.digest[:12]}")
     if question.answer is not None:
