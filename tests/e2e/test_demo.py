@@ -200,7 +200,9 @@ def waiting(state: OperationState, counted: int, told: int, *categories: Categor
     return SimpleNamespace(record=SimpleNamespace(operation=operation), deliveries=delivered(told), questions=questions)
 
 
-def world(*, prices: tuple[str, ...] = ("49.00", "39.00", "52.00", "37.50"), looks: int = 4, gap: float = 3.1, **changed: Any) -> Facts:
+def world(
+    *, prices: tuple[str, ...] = ("49.00", "39.00", "52.00", "37.50"), looks: int = 4, gap: float = 3.1, **changed: Any
+) -> Facts:
     """Facts under which every story is true, except for what is changed."""
     ended = OperationState.SUCCEEDED
     watches = {"feed": watching(1), "price": watching(2), "api": watching(0)}

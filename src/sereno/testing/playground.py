@@ -26,6 +26,7 @@ PRICES = ((0.0, "49.00"), (6.0, "39.00"), (13.0, "52.00"), (20.0, "37.50"))
 SCRIPTS = {
     "slow": ("queued", "running", "running", "succeeded"),
     "busy": ("503", "running", "succeeded"),
+    "brief": ("503", "succeeded"),
     "late": ("404", "404", "running", "succeeded"),
     "hollow": ("running", "succeeded-without-result"),
     "unknown": ("running", "awaiting_review", "awaiting_review", "succeeded"),

@@ -95,7 +95,9 @@ def price(facts: Facts) -> Story:
     """A price below the limit is told once, and once more after it was above."""
     watch = facts.watches["price"]
     told, received = watch.told("console"), facts.books.received.get(watch.record.poll.id, ())
-    shown = [one for index, one in enumerate(facts.books.prices_shown) if index == 0 or facts.books.prices_shown[index - 1] != one]
+    shown = [
+        one for index, one in enumerate(facts.books.prices_shown) if index == 0 or facts.books.prices_shown[index - 1] != one
+    ]
     dips = sum(float(after) < LIMIT <= float(before) for before, after in pairwise(shown))
     counts = {"prices": shown, "dips": dips, "told": len(told), "received": len(received)}
     line = ", ".join(f"{one} *" if float(one) < LIMIT else one for one in shown) or "takes a baseline"

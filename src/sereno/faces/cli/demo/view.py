@@ -169,4 +169,6 @@ def _line(*parts: str | tuple[str, str]) -> Text:
 
 def _story(label: str, story: Story) -> Text:
     style = _STYLES[story.state]
-    return _line((_MARKS[story.state].ljust(6), style), label.ljust(12), (story.says, "dim" if story.state is State.GOING else ""))
+    return _line(
+        (_MARKS[story.state].ljust(6), style), label.ljust(12), (story.says, "dim" if story.state is State.GOING else "")
+    )
