@@ -50,10 +50,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_W19_W26_W40_P05_P07_without_a_terminal_it_tells_every_story_and_ends_with_json(place: Path) -> None:
-    """One line a story, the question answered through a second process, one JSON line, exit 0, nothing left behind."""
-    done = subprocess.run(
-        DEMO, cwd=place, env=environment(place), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE
-    )
+    """One line a story, the question answered through a second process, one JSON line, exit 0; with --keep its folder stays."""
+    done = run([*DEMO, "--keep"], place)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     *lines, last = done.stdout.splitlines()
@@ -75,7 +73,25 @@ def test_W19_W26_W40_P05_P07_without_a_terminal_it_tells_every_story_and_ends_wi
     assert told["busy"]["gap_s"] >= 3.0
     for name, looks in {"slow": 4, "busy": 3, "late": 4, "hollow": 2, "odd": 4}.items():
         assert told[name]["requests_seen"] == told[name]["requests_counted"] == looks
-    assert list((place / "tmp").iterdir()) == []
+    assert list((place / "tmp").iterdir()) == [Path(report["folder"])]
+    story = explained(place, Path(report["folder"]) / "sereno.toml", "busy")
+    assert "HTTP 503" in story
+    assert "provider" in story.partition("HTTP 503")[2].splitlines()[2], "the story names whose delay it was"
+
+
+def run(command: list[str], place: Path) -> "subprocess.CompletedProcess[str]":
+    """Runs a command without a terminal."""
+    return subprocess.run(
+        command, cwd=place, env=environment(place), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE
+    )
+
+
+def explained(place: Path, config: Path, task: str) -> str:
+    """The story of one wait of the demo, as `operation explain` prints it."""
+    flags = ["--config", str(config)]
+    listed = run([*DEMO[:-1], "operation", "list", "--json", *flags], place)
+    found = [one for one in json.loads(listed.stdout)["operations"] if one["assistant_task_id"] == f"demo-{task}"]
+    return run([*DEMO[:-1], "operation", "explain", found[0]["operation_id"], *flags], place).stdout
 
 
 def test_ctrl_c_ends_it_at_once_and_leaves_nothing(place: Path) -> None:
@@ -227,7 +243,7 @@ def standing(name: str, facts: Facts, received: tuple[str, ...] | None = None) -
     """Where one story stands; the receiver's book is filled for that story."""
     keys = cast(Any, facts).keys.get(name, {}) if received is None else {"poll_1": received}
     cast(Any, facts).books = Books(**{**{field: getattr(facts.books, field) for field in Books.__slots__}, "received": keys})
-    return judge(facts)[name].state
+    return judge(facts, {})[name].state
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -266,6 +282,16 @@ def test_an_open_question_is_asked_and_an_untold_end_is_not_done() -> None:
     assert standing("odd", world(odd=asked)) is State.ASKS
     assert standing("slow", world(slow=waiting(OperationState.SUCCEEDED, 4, 0))) is State.GOING
     assert standing("feed", world(feed=watching(0)), ()) is State.GOING
+
+
+def test_what_was_wrong_stays_wrong() -> None:
+    """A story that was told too often is not saved by a second fall of the price."""
+    early = world(prices=("49.00", "39.00"))
+    cast(Any, early).books = Books({}, {}, {}, ("49.00", "39.00"), {"poll_1": ("a", "b")})
+    first = judge(early, {})
+    assert first["price"].state is State.WRONG
+    assert standing("price", world()) is State.DONE
+    assert judge(world(), first)["price"] == first["price"]
 
 
 def test_lines_that_the_console_repeats_are_counted() -> None:

@@ -1,6 +1,7 @@
 """`sereno demo`: Sereno at work for a minute, in a playground of its own."""
 
 import asyncio
+import io
 import os
 import signal
 import sys
@@ -65,6 +66,9 @@ def demo(
     On a terminal a live view shows it, and one question waits for your answer. Without a terminal it prints one line a story, answers
     the question through a second process, and ends with one line of JSON: exit code 0 when every story came true, else 1.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what is watched may hold characters that this terminal has not
     live = sys.stdout.isatty() and not json_ and os.environ.get("TERM") not in (None, "", "dumb")
     try:
         return asyncio.run(_demo(live=live, as_json=json_, keep=keep))
@@ -120,7 +124,7 @@ async def _play(app: "Sereno", director: Director, seen: tuple[View, Told], runn
     while not running.done():
         facts = await director.facts(told.lines())
         ending = Ending(
-            stories=judge(facts),
+            stories=judge(facts, ending.stories),
             seconds=clock.monotonic() - started,
             printed_twice=printed_twice(facts.printed),
             answered_by_demo=director.answered_by_demo,

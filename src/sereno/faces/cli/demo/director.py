@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sereno.core.errors import Unavailable
@@ -47,21 +47,25 @@ class Director:
             self._jobs[name] = (await self.sereno.operations.register(wanted)).record.operation.id
 
     async def facts(self, printed: list[str]) -> Facts:
-        """Reads both sides. The books first: what they say was counted before."""
+        """Reads both sides, in an order in which nothing true can look false.
+
+        The requests that the provider saw come first, since they were counted before; then what was told, then why, and last what
+        the playground had shown and received by then.
+        """
         app = self.sereno
-        books = await self.ground.books(app.kit.transport)
+        seen = await self.ground.books(app.kit.transport)
         watches = {}
         for record in await app.polls.list():
             deliveries = await app.deliveries.list(subject=record.poll.id)
             watches[record.poll.spec.name] = Watch(record, deliveries)
+        told = {name: await app.deliveries.list(subject=operation) for name, operation in self._jobs.items()}
         questions = await app.escalations.list(state=None)
         waits = {}
         for name, operation in self._jobs.items():
             mine = [one for one in reversed(questions) if one.operation == operation]
-            # The record last: what it counts is never behind the rest.
-            told = await app.deliveries.list(subject=operation)
-            waits[name] = Wait(await app.operations.get(operation), told, mine)
-        return Facts(watches, waits, books, printed)
+            waits[name] = Wait(await app.operations.get(operation), told[name], mine)
+        shown = await self.ground.books(app.kit.transport)
+        return Facts(watches, waits, replace(seen, prices_shown=shown.prices_shown, received=shown.received), printed)
 
     async def step(self, facts: Facts) -> None:
         """Moves the playground on by what has been seen so far."""

@@ -62,7 +62,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that is known at one moment. The books were read before the database, so they may only lag behind it."""
+    """All that is known at one moment. Of the books, requests were read before the database, prices and what was received after it."""
 
     watches: Mapping[str, Watch]
     waits: Mapping[str, Wait]
@@ -242,9 +242,13 @@ JOBS: Mapping[str, str] = {"slow": "slow", "busy": "busy", "late": "late", "holl
 """Jobs that are waited for, each with its script at the provider."""
 
 
-def judge(facts: Facts) -> dict[str, Story]:
-    """Where each story stands."""
-    return {name: story(facts) for name, story in STORIES.items()}
+def judge(facts: Facts, before: Mapping[str, Story]) -> dict[str, Story]:
+    """Where each story stands. What was wrong before stays wrong, whatever comes later."""
+    return {name: before[name] if _was_wrong(before, name) else story(facts) for name, story in STORIES.items()}
+
+
+def _was_wrong(before: Mapping[str, Story], name: str) -> bool:
+    return name in before and before[name].state is State.WRONG
 
 
 def printed_twice(lines: Sequence[str]) -> int:
