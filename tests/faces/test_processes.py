@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.faces.conftest import Cli, FeedServer
@@ -40,6 +40,13 @@ def read_until(stream: object, part: str) -> str:
     raise AssertionError(f"{part!r} never came; there was: {read}")
 
 
+def running_commands() -> Iterator[bytes]:
+    """The command lines of all processes there are now."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield path.read_bytes()
+
+
 def test_up_says_what_it_watches_and_drains_on_sigterm(cli: Cli, folder: Path, feed: FeedServer) -> None:
     """One calm line at the start; the notices; one line at the end; exit 0."""
     (folder / "sereno.toml").write_text(
@@ -63,6 +70,32 @@ def test_up_says_what_it_watches_and_drains_on_sigterm(cli: Cli, folder: Path, f
             assert {"event", "level", "timestamp"} <= json.loads(line).keys()
     runs = cli("run", "list", "notes", "--json").json["runs"]
     assert {run["status"] for run in runs} == {"ok"}, "nothing was left half done"
+
+
+def test_up_runs_commands_and_ends_them_whole(cli: Cli, folder: Path) -> None:
+    """Under the loop that `up` uses, a command is read, and a hanging one is ended with all that it started."""
+    (folder / "sereno.toml").write_text(
+        """
+        [lease]
+        total_deadline = "3s"
+        [[poll]]
+        name = "quick"
+        every = "1s"
+        source = { type = "command", argv = ["printf", "hello"] }
+        [[poll]]
+        name = "hanging"
+        every = "1h"
+        source = { type = "command", argv = ["sh", "-c", "sleep 987654 & sleep 987654"], timeout = "1s" }
+        """
+    )
+    with sereno(folder, "up") as up:
+        assert up.stdout is not None and up.stdout.readline().startswith("Watching 2 polls")
+        while "failed" not in {run["status"] for run in cli("run", "list", "hanging", "--json").json["runs"]}:
+            pass
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(timeout=60) == 0
+    assert cli("run", "list", "quick", "--json").json["runs"][-1]["status"] == "ok"
+    assert not [command for command in running_commands() if b"987654" in command]
 
 
 def test_a_left_wait_says_that_nobody_drives_it(folder: Path, cli: Cli, job: Job) -> None:

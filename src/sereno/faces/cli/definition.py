@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tomlkit
 from cyclopts import Parameter
 
 from sereno.core.errors import Fault, SetupError
@@ -184,6 +183,8 @@ def changes(source: SourceFlags, poll: PollFlags, current: Mapping[str, Any]) ->
 
 def as_toml(definitions: Sequence[Mapping[str, Any]]) -> str:
     """Writes definitions as the `[[poll]]` tables that would make them."""
+    import tomlkit  # for this command only
+
     document = tomlkit.document()
     polls = tomlkit.aot()
     for definition in definitions:
@@ -198,6 +199,8 @@ def as_toml(definitions: Sequence[Mapping[str, Any]]) -> str:
 
 def _inline(value: Any) -> Any:
     """Tables inside a poll stay on one line, so that the poll reads as one block. TOML has no null: such options are left out."""
+    import tomlkit  # for this command only
+
     if isinstance(value, Mapping):
         table = tomlkit.inline_table()
         for name, item in value.items():

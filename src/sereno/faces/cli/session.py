@@ -36,12 +36,13 @@ Body = Callable[["Sereno", Output], Awaitable[int | None]]
 PlainBody = Callable[[Loaded, Output], Awaitable[int | None]]
 
 
-def run(flags: Flags, body: Body, *, console: TextIO | None = None) -> int:
+def run(flags: Flags, body: Body, *, console: TextIO | None = None, stays: bool = False) -> int:
     """Opens the app, runs the body, prints errors; answers the exit code.
 
     `console` is where the console action writes: standard output, but standard error with --json, where standard output is one document.
+    `stays`: the command runs for long, so the quicker event loop is worth its start.
     """
-    return run_plain(flags, lambda loaded, out: _with_app(loaded, out, body, console))
+    return run_plain(flags, lambda loaded, out: _with_app(loaded, out, body, console), stays=stays)
 
 
 async def _with_app(loaded: Loaded, out: Output, body: Body, console: TextIO | None) -> int | None:
@@ -53,17 +54,26 @@ async def _with_app(loaded: Loaded, out: Output, body: Body, console: TextIO | N
         return await body(app, out)
 
 
-def run_plain(flags: Flags, body: PlainBody) -> int:
+def run_plain(flags: Flags, body: PlainBody, *, stays: bool = False) -> int:
     """The same without opening a database: for commands that need settings only."""
     out = Output(as_json=flags.json)
     try:
         loaded = load_settings(flags.config, os.environ, Path.cwd())
         out = Output(as_json=flags.json, zone=_zone(loaded))
-        return asyncio.run(_main(body, loaded, out)) or EXIT_OK
+        with asyncio.Runner(loop_factory=_quick_loop if stays else None) as runner:
+            return runner.run(_main(body, loaded, out)) or EXIT_OK
     except SerenoError as error:
         return out.fail(error)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+def _quick_loop() -> asyncio.AbstractEventLoop:
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # not on this system
+        return asyncio.new_event_loop()
+    return new_event_loop()
 
 
 def _zone(loaded: Loaded) -> ZoneInfo | None:

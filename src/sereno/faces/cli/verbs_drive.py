@@ -34,7 +34,7 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
         out.say(f"Ended. {tally.done} pieces of work done.")
         out.answer("up", {"tally": tally})
 
-    return run(flags, body)
+    return run(flags, body, stays=True)
 
 
 async def _watching(sereno: "Sereno") -> str:
