@@ -63,6 +63,8 @@ class Seen:
     modified: str | None = None
     content: str | None = None
     shared: Sequence[str] = ()
+    text: str | None = None
+    """What it was read from."""
 
     def encode(self) -> str:
         """The cursor as small JSON text."""
@@ -74,7 +76,7 @@ class Seen:
 
 def seen_before(cursor: str | None, options: Mapping[str, Json]) -> Seen:
     """Reads a cursor; an absent, broken or foreign one counts as nothing seen."""
-    mark = digest(canonical(dict(options)))[:16]
+    mark = digest(orjson.dumps(dict(options), option=orjson.OPT_SORT_KEYS))[:16]
     try:
         known = orjson.loads(cursor) if cursor else None
     except orjson.JSONDecodeError:
@@ -88,6 +90,7 @@ def seen_before(cursor: str | None, options: Mapping[str, Json]) -> Seen:
         modified if isinstance(modified, str) and _FIELD.fullmatch(modified) else None,
         content if isinstance(content, str) else None,
         [text for text in shared if isinstance(text, str)] if isinstance(shared, list) else (),
+        cursor,
     )
 
 
@@ -120,7 +123,7 @@ def settle_early(reply: Reply, seen: Seen, now: datetime) -> Reading | FailedRea
     if reply.status == 304:
         if not seen.content or not (seen.etag or seen.modified):
             return FailedReading(ReadFailure.BAD_CONTENT, "the server said 304 Not Modified to a request without validators", reply.hops, wait)
-        return Reading(cursor=None, unchanged=True, requests=reply.hops, minimum_wait_until=wait, note=note)
+        return Reading(cursor=seen.text, unchanged=True, requests=reply.hops, minimum_wait_until=wait, note=note)
     if reply.status in (200, 203):
         return reply
     failure, message = _status(reply.status, wait is not None)

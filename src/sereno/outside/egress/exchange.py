@@ -46,7 +46,11 @@ class Exchange:
     def arm(self, target: Target) -> None:
         """Allows exactly one request, to this target."""
         self.target, self.armed = target, True
-        self.approved = {(target.address, target.port)} if target.address is not None else set()
+        self.approved = set()
+
+    def approves(self, address: Address, port: int) -> bool:
+        """True for what this request's look-up gave, and for the address that its URL names."""
+        return (address, port) in self.approved or (address, port) == (self.target.address, self.target.port)
 
     async def leave(self, connection: Connection) -> None:
         """The last moment before a request is written. Raises SecondSend, Refused, Stopped: then it is not."""
@@ -119,7 +123,7 @@ def socket_factory(open_socket: OpenSocket) -> Callable[[AddrInfoType], socket.s
         sockaddr: Any = info[4]
         address = parse_address(str(sockaddr[0]))
         try:
-            if (address, sockaddr[1]) not in exchange.approved:
+            if not exchange.approves(address, sockaddr[1]):
                 raise Refused("the address was not resolved by this request")
             check_address(address, exchange.target, exchange.allow)
         except Refused as error:

@@ -75,7 +75,9 @@ def classify(error: Exception, exchange: Exchange) -> tuple[NoReplyKind, str]:
             return _classify_connection(error, place)
 
 
-def _classify_answer(error: ClientResponseError | ClientPayloadError | HttpProcessingError, place: str) -> tuple[NoReplyKind, str]:
+def _classify_answer(
+    error: ClientResponseError | ClientPayloadError | HttpProcessingError, place: str
+) -> tuple[NoReplyKind, str]:
     text = str(error)
     if isinstance(error, ClientPayloadError) and "not completed" in text:
         return NoReplyKind.RESET, f"{place} closed the connection before the end of its answer"

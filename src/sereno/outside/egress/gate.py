@@ -38,6 +38,7 @@ _OURS = frozenset(
     | {"keep-alive", "proxy-authorization", "proxy-connection", "cookie"}
 )
 _LARGE = 262_144
+_ORIGINS_KEPT = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class Gate:
         self._limits = limits or GateLimits()
         self._seams = seams or Seams()
         self._wire: Wire | None = None
+        self._places: set[str] = set()
+        """Origins that passed `check_target`, which looks at nothing else of a URL."""
         self._system_resolver: SystemResolver | None = None
 
     async def fetch(self, request: Fetch) -> Reply:
@@ -170,7 +173,11 @@ class Gate:
     def _check_place(self, target: Target, request: Fetch) -> None:
         if request.allowed_origins and target.origin not in map(parse_origin, request.allowed_origins):
             raise Refused(f"{target.origin} is not one of the origins allowed here")
-        check_target(target, self._allow)
+        if target.origin not in self._places:
+            check_target(target, self._allow)
+            if len(self._places) >= _ORIGINS_KEPT:
+                self._places.clear()
+            self._places.add(target.origin)
 
     async def _next_hop(self, request: Fetch, hop: _Hop, response: Answer, exchange: Exchange) -> _Hop:
         """Decides a redirect anew: place, method, headers, count. Raises BadRedirect."""
