@@ -169,12 +169,12 @@ def _say_farewell(ground: Ground, ending: Ending, *, keep: bool) -> None:
     out.say()
     count = len(ending.stories) - len(ending.missing)
     how = "Interrupted" if ending.interrupted else "That was the demo"
-    checked = " (checked against the playground's books)" if count else ""
+    checked = ", says the other side's book too" if count else ""
     out.say(f"{how}: {count} of {len(ending.stories)} stories came true{checked}.")
     for name in () if ending.interrupted else ending.missing:
         out.say(f"  missing: {name}: {ending.stories[name].says}")
     if ending.answered_by_demo:
-        out.say("Nobody answered the odd job's question, so the demo did, through a second process.")
+        out.say("Nobody answered the odd job's question: the demo did, in a second process.")
     if keep:
         out.say(f"Everything is left in {ground.folder}: look around with")
         out.say(f"  sereno operation list --config {ground.config}")

@@ -16,6 +16,7 @@ from sereno.core.errors import Unavailable
 from sereno.core.observation import HttpReply
 from sereno.core.values import Json, parse_json
 from sereno.ports import Fetch, Transport
+from sereno.settings.load import DATABASE
 
 STARTS_WITHIN = 30.0
 ENDS_WITHIN = 5.0
@@ -152,6 +153,11 @@ class Ground:
     def config(self) -> Path:
         """The settings file."""
         return self.folder / "sereno.toml"
+
+    @property
+    def database(self) -> Path:
+        """Where the database comes to: the usual place beside the settings."""
+        return self.folder / DATABASE
 
     def lay_out(self) -> None:
         """Writes settings and contract."""

@@ -93,7 +93,7 @@ class PlainLines:
     _seen: dict[str, object] = field(default_factory=dict)
 
     def __enter__(self) -> "PlainLines":
-        self._line(0, "playground", f"{self.ground.base}, settings {self.ground.config}")
+        self._line(0, "playground", f"{self.ground.base}, settings {self.ground.config}, database {self.ground.database}")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -140,7 +140,7 @@ class LiveView:
     def _lines(self, scene: Scene) -> list[Text]:
         stories = [_story(LABELS[name], story) for name, story in scene.stories.items()]
         heading = _line(("Sereno at work", "bold"), (f"   {scene.seconds:3.0f} s   playground {self._ground.base}", "dim"))
-        feet, question = _line((f"settings {self._ground.config}   Ctrl-C ends", "dim")), self._question(scene)
+        feet, question = _line((f"settings {self._ground.config}, database beside   Ctrl-C ends", "dim")), self._question(scene)
         room = self._console.size.height - len(stories) - _FIXED - max(_COMMAND, len(question))
         return [heading, _line(), *stories, _line(), *self._told(scene, min(_MOST_TOLD, room)), feet, *question]
 
