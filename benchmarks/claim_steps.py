@@ -30,7 +30,9 @@ GRAIN = 10
 def seed(connection: sqlite3.Connection, polls: int, *, pools: int = POOLS, exhausted: bool = False) -> None:
     """Fills a database: all but 200 of the polls are due later; `exhausted`: all are due, in a pool without tokens, beside 200 others."""
     now, owner = to_micros(NOW), Principal().user
-    text = dump_spec(PollSpec(name="p", source_type="http", source={"url": "https://example.com/"}, schedule=Interval(timedelta(hours=1), NOW)))
+    text = dump_spec(
+        PollSpec(name="p", source_type="http", source={"url": "https://example.com/"}, schedule=Interval(timedelta(hours=1), NOW))
+    )
     rows = []
     for number in range(polls + 200):
         due = now - number if number < 200 or exhausted else now + 1_000_000 * (1 + number % 3600)

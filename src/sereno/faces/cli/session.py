@@ -3,10 +3,10 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cyclopts import Parameter
@@ -60,20 +60,19 @@ def run_plain(flags: Flags, body: PlainBody, *, stays: bool = False) -> int:
     try:
         loaded = load_settings(flags.config, os.environ, Path.cwd())
         out = Output(as_json=flags.json, zone=_zone(loaded))
-        with asyncio.Runner(loop_factory=_quick_loop if stays else None) as runner:
-            return runner.run(_main(body, loaded, out)) or EXIT_OK
+        return _runner(stays)(_main(body, loaded, out)) or EXIT_OK
     except SerenoError as error:
         return out.fail(error)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
 
 
-def _quick_loop() -> asyncio.AbstractEventLoop:
-    try:
-        from uvloop import new_event_loop
-    except ImportError:  # not on this system
-        return asyncio.new_event_loop()
-    return new_event_loop()
+def _runner(stays: bool) -> Callable[[Coroutine[Any, Any, int | None]], int | None]:
+    if not stays:
+        return asyncio.run
+    from sereno.drivers.runner import run
+
+    return run
 
 
 def _zone(loaded: Loaded) -> ZoneInfo | None:

@@ -1,0 +1,1 @@
+"""What `make bench` runs; README.md says how it measures."""
