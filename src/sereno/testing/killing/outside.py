@@ -46,6 +46,8 @@ class Books:
     """By what a message is about: how often it took effect. A key that is known takes no effect."""
     other_bodies: list[str] = field(default_factory=list)
     """Keys that came back with another message."""
+    lag_s: float = 0.0
+    """By how much this process was woken too late at worst: how starved the machine was."""
 
     def written(self) -> dict[str, Any]:
         """The books as JSON."""
@@ -198,5 +200,7 @@ async def serve(options: Options, listening: socket.socket, control: socket.sock
 
 async def _changes(outside: Outside) -> None:
     while not outside.calm:
+        before = time.monotonic()
         await asyncio.sleep(CHANGE_EVERY_S)
+        outside.books.lag_s = max(outside.books.lag_s, time.monotonic() - before - CHANGE_EVERY_S)
         outside.change()
