@@ -30,6 +30,9 @@ class Pick(NamedTuple):
     pool: str
 
 
+_EVER = 1 << 62
+
+
 @dataclass(slots=True)
 class Ready:
     """One pool in a claim: its bucket, what is free in it, and what was found due."""
@@ -83,7 +86,8 @@ def find(connection: sqlite3.Connection, now: int, limit: int, only: Only | None
     horizon = now if since is None else min(now, since)
     closing = _closing(connection, horizon, limit) if Kind.OPERATION in kinds else []
     room = limit - len(closing)
-    pools = _ready(connection, now, room) if room > 0 else []
+    # A restricted claim leaves each wake as it is, so it looks at every ready pool: else the same ones would hide the others for good.
+    pools = _ready(connection, now, room if only is None else _EVER) if room > 0 else []
     _look(connection, now, pools, {"horizon": horizon, "since": since, "each": _share(room, len(pools))})
     known = set(closing)
     fair = [pick for pick in _in_turn(pools) if pick.kind in kinds and not (known and pick in known)]
@@ -229,9 +233,6 @@ def _next_of_one(connection: sqlite3.Connection, now: int, subject: str) -> int 
 def _free_at(pool: Ready, now: int, due: int) -> int:
     place = pool.first_lease_end if pool.places == 0 else None
     return max(due, pool.bucket.next_at(min(now, due)), place or 0)
-
-
-_EVER = 1 << 62
 
 
 def _next_by(connection: sqlite3.Connection, now: int, only: Only) -> int | None:
