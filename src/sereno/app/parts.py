@@ -23,10 +23,12 @@ from sereno.outside.egress.gate import Gate
 from sereno.outside.egress.resolve import Refused, SystemResolver, check_address, checked_addresses
 from sereno.outside.redaction import Redaction
 from sereno.outside.secret import looks_like_secret, secrets_in_url
-from sereno.outside.url import BadUrl, parse_url
+from sereno.outside.url import BAD_PORTS, BadUrl, parse_url
 from sereno.ports import Action, CredentialConfig, Plugins, SecretPlace, Source
 from sereno.settings import Loaded, Settings
 from sereno.settings.config import Reference
+
+MAIL_PORTS = frozenset({25, 465, 587})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,11 @@ class Outside:
         """The one address to connect to for what is not HTTP (mail). Raises NotAllowed, OSError."""
         try:
             target = parse_url(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}")
-            # The port is not judged: mail's are on the list of ports that HTTP never asks.
+            if target.port != port or target.url.raw_path_qs != "/":  # a host with a path or query would move the check elsewhere
+                raise BadUrl("the host is not a name or an address")
+            # Mail's own ports are on the list of ports that HTTP never asks; the others of that list stay closed.
+            if port in BAD_PORTS - MAIL_PORTS and not self.allow.opens_port(target.host, target.address, port):
+                raise Refused(f"port {port} is never asked")
             if target.address is not None:
                 check_address(target.address, target, self.allow)
             return str((await checked_addresses(target, self.allow, self.resolver))[0])
