@@ -9,7 +9,7 @@ from sereno.core.operation import Operation, OperationState
 from sereno.core.record import JournalEntry, OperationRecord
 from sereno.core.values import Json, from_micros
 from sereno.faces.cli.output import EXIT_ESCALATED, EXIT_INTERRUPTED, EXIT_JOB_FAILED, EXIT_LIMIT, EXIT_OK, Output, safe
-from sereno.faces.cli.show.words import DELAYS, away, brief
+from sereno.faces.cli.show.words import DELAYS, away, brief, soon
 from sereno.service.operations import Story
 
 LIMITS = frozenset(
@@ -98,9 +98,7 @@ def list_operations(out: Output, records: Sequence[OperationRecord], now: dateti
 
 
 def _next(operation: Operation, now: datetime) -> str:
-    if operation.state is not OperationState.WAITING or operation.next_poll_at is None:
-        return "-"
-    return away(operation.next_poll_at, now)
+    return soon(operation.next_poll_at if operation.state is OperationState.WAITING else None, now)
 
 
 def show_operation(out: Output, record: OperationRecord, now: datetime) -> None:

@@ -9,7 +9,7 @@ from sereno.core.record import PollRecord
 from sereno.core.schedule import Interval
 from sereno.core.telling.message import counted
 from sereno.faces.cli.output import Output, safe
-from sereno.faces.cli.show.words import away, reference, schedule_words
+from sereno.faces.cli.show.words import away, reference, schedule_words, soon
 from sereno.service.polls import Difference, Preview, Sampled
 from sereno.settings import poll_to_model
 
@@ -57,17 +57,13 @@ def list_polls(out: Output, records: Sequence[PollRecord], now: datetime) -> Non
                 record.poll.state,
                 f"{record.poll.spec.source_type} {reference(record.poll.spec.source)}",
                 _short_schedule(record.poll.spec),
-                _soon(record.due, now),
+                soon(record.due, now),
                 record.poll.matches,
                 record.poll.last_error or "-",
             )
             for record in records
         ],
     )
-
-
-def _soon(due: datetime | None, now: datetime) -> str:
-    return "-" if due is None else "due now" if due <= now else away(due, now)
 
 
 def _short_schedule(spec: PollSpec) -> str:

@@ -42,6 +42,11 @@ def away(instant: datetime, now: datetime) -> str:
     return f"in {brief(span)}" if span > timedelta(0) else f"{brief(-span)} ago"
 
 
+def soon(due: datetime | None, now: datetime) -> str:
+    """When something is due: `in 4m`, `due now`, or a dash."""
+    return "-" if due is None else "due now" if due <= now else away(due, now)
+
+
 def reference(source: Mapping[str, Json]) -> str:
     """What a source reads, in one line: its address, path or command."""
     argv = source.get("argv")
