@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 import tomllib
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sereno.core.poll import PollSpec
+from sereno.store.reads import pages
 from tests.faces.conftest import SETTINGS, Cli, FeedServer
 
 
@@ -235,3 +237,29 @@ def test_every_part_of_a_definition_has_a_flag_or_a_reason() -> None:
         "priority",
     }
     assert set(PollSpec.__dataclass_fields__) - flags == {"user", "origin"}, "these two come from the shell"
+
+
+def test_long_lists_and_stories_are_read_to_their_end(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one page of the store: every poll is listed and applied once, and a story has every entry."""
+    monkeypatch.setattr(pages, "LONGEST_PAGE", 3)
+    (folder / "list.txt").write_text("one\n")
+    polls = "".join(
+        f'[[poll]]\nname = "p{number}"\nevery = "1h"\nsource = {{ type = "file", path = "{folder}/list.txt" }}\n'
+        for number in range(8)
+    )
+    (folder / "sereno.toml").write_text(polls)
+    assert len(cli("apply", "--json").json["polls"]) == 8
+    assert {one["action"] for one in cli("apply", "--json").json["polls"]} == {"unchanged"}
+    assert len(cli("poll", "list", "--json").json["polls"]) == 8
+    words = ("--deadline", "30m", "--max-requests", "9", "--max-failures", "3", "--max-throttles", "3", "--success", "done")
+    url = "https://jobs.example/1"
+    waiting = cli("wait", "generic-status", url, "--state-path", "state", *words, "--detach", "--json").json["operation"][
+        "operation_id"
+    ]
+    with sqlite3.connect(folder / ".sereno" / "sereno.db") as database:
+        database.executemany(
+            "INSERT INTO journal (workspace, subject, run, kind, at, facts) VALUES ('main', ?, ?, 'intent', 0, '{}')",
+            [(waiting, number) for number in range(7)],
+        )
+    database.close()
+    assert len(cli("operation", "explain", waiting, "--json").json["entries"]) == 8

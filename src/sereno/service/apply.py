@@ -42,19 +42,13 @@ class Apply:
             return []
         owner = f"file:{loaded.path}"
         wanted = self._check(owner)
-        existing = {record.poll.spec.name: record for record in await self._all()}
+        existing = {record.poll.spec.name: record for record in await self._polls.all()}
         self._refuse_foreign(wanted, existing, owner)
         done = []
         for index, (name, checked) in enumerate(wanted.items()):
             done.append(await self._apply_one(checked, existing.get(name), loaded.where("poll", index), dry_run))
         gone = [record for name, record in existing.items() if file_of(record.managed_by) == owner and name not in wanted]
         return done + [await self._gone(record, dry_run, prune) for record in gone]
-
-    async def _all(self) -> list[PollRecord]:
-        found: list[PollRecord] = []
-        while page := await self._polls.list(limit=1000, before=found[-1].poll.id if found else None):
-            found += page
-        return [record for record in found if record.poll.state is not PollState.REMOVED]
 
     async def _pools(self) -> None:
         for name, model in self._deps.loaded.settings.pools.items():

@@ -16,6 +16,9 @@ from sereno.service.actions import resolve_actions
 from sereno.service.deps import Deps
 from sereno.service.guess import secrets_of
 
+STORY_PAGE = 1000
+"""Journal entries that are read at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -137,7 +140,12 @@ class Operations:
     async def explain(self, operation: str) -> Story:
         """The story of every decision, oldest first."""
         record = await self.get(operation)
-        return Story(record, await self._deps.reads.journal(self._deps.who, record.operation.id))
+        entries: tuple[JournalEntry, ...] = ()
+        while page := await self._deps.reads.journal(
+            self._deps.who, record.operation.id, after=entries[-1].seq if entries else 0, limit=STORY_PAGE
+        ):
+            entries += tuple(page)
+        return Story(record, entries)
 
 
 def _need_states(document: Mapping[str, Json], wanted: Wanted) -> None:

@@ -140,7 +140,7 @@ class Polls:
     async def free_name(self, text: str) -> str:
         """A name made out of an address, a path or a command that no poll has."""
         wanted = derive_name(text)
-        taken = {record.poll.spec.name for record in await self.list()}
+        taken = {record.poll.spec.name for record in await self.all()}
         return next(name for name in (wanted, *(f"{wanted}-{number}" for number in range(2, 10_000))) if name not in taken)
 
     async def preview(self, model: PollModel, *, where: str = "poll") -> Preview:
@@ -226,6 +226,13 @@ class Polls:
         """Polls, newest first."""
         return await self._deps.reads.polls(self._who, Page(limit=limit, before=before, state=state))
 
+    async def all(self, *, state: str | None = None) -> Sequence[PollRecord]:
+        """Every poll, newest first; removed ones only where `state` asks for them."""
+        found: tuple[PollRecord, ...] = ()
+        while page := await self.list(state=state, before=found[-1].poll.id if found else None):
+            found += tuple(page)
+        return found
+
     async def pause(self, name: str) -> PollRecord:
         """Stops running it; what it remembers stays."""
         return await self._deps.definitions.set_poll_state(self._who, name, PollState.PAUSED, due=None)
@@ -253,7 +260,7 @@ class Polls:
 
     async def export(self, names: Sequence[str] = ()) -> Sequence[Mapping[str, Any]]:
         """The `[[poll]]` tables that would make these polls (all where no name is given)."""
-        records = [await self.get(name) for name in names] if names else await self.list()
+        records = [await self.get(name) for name in names] if names else await self.all()
         return [poll_to_model(record.poll.spec) for record in records]
 
     async def diff(self, name: str) -> Difference:

@@ -82,7 +82,7 @@ def list_(
     """List polls, newest first."""
 
     async def body(sereno: "Sereno", out: Output) -> None:
-        records = await sereno.polls.list(state=state)
+        records = await sereno.polls.all(state=state)
         show_polls.list_polls(out, records, sereno.kit.clock.now())
         if not records:
             out.remark("No polls. Add one: sereno poll add URL")
@@ -151,7 +151,7 @@ def preview(
 
 async def _previewed(sereno: "Sereno", words: tuple[str | None, str | None], source: SourceFlags, poll: PollFlags) -> PollModel:
     """A stored poll with the given flags laid over it, where the one word is its name; else a new one."""
-    names = {record.poll.spec.name for record in await sereno.polls.list()}
+    names = {record.poll.spec.name for record in await sereno.polls.all()}
     if words[1] is None and words[0] in names:
         stored = poll_to_model((await sereno.polls.get(words[0])).poll.spec)
         return read_model(stored | changes(source, poll, stored), where=words[0])
