@@ -88,7 +88,7 @@ class Driver:
             found = await self._kit.store.claim(worker=self._worker, limit=crew.free, times=self._kit.times, only=self._only)
         except Unavailable as error:
             log.warning("the store is not available; trying again", error=error.message)
-            await self._kit.clock.sleep(UNAVAILABLE_PAUSE)
+            await self._wakeup.wait(UNAVAILABLE_PAUSE)
             return 0
         self._kit.crash_point("claim.done")
         crew.start(found.works, before)
