@@ -104,10 +104,6 @@ class Output:
         """An instant in the user's zone, or a dash."""
         return "-" if instant is None else f"{instant.astimezone(self._zone):%Y-%m-%d %H:%M:%S %Z}"
 
-    def clock(self, instant: datetime) -> str:
-        """The same without the date, for lines that follow each other."""
-        return f"{instant.astimezone(self._zone):%H:%M:%S}"
-
     def fail(self, error: SerenoError) -> int:
         """Prints what happened, to which thing, and what to do; answers the exit code."""
         code = exit_code(error)
