@@ -15,7 +15,12 @@ from sereno.core.delivery import OutcomeKind
 from sereno.core.errors import LeaseLost, NotAllowed
 from tests.builtin.feeds.scripted import delivery, guarded
 
-OPTIONS = {"host": "mail.example.org", "from": "Sereno <sereno@example.org>", "to": ["me@example.org", "Ü <you@example.org>"], "tls": "none"}
+OPTIONS = {
+    "host": "mail.example.org",
+    "from": "Sereno <sereno@example.org>",
+    "to": ["me@example.org", "Ü <you@example.org>"],
+    "tls": "none",
+}
 HOSTILE = "Price\r\nBcc: all@example.org\r\n\r\n\x1b[31m \u202efdp.exe\u200b"
 
 
@@ -35,7 +40,9 @@ ACTION = EmailAction(secret, loopback)
 
 def message(title: str = HOSTILE, body: str = HOSTILE):
     """The message as a receiver would read it."""
-    made = build(delivery(OPTIONS, title=title, body=body), parse_address(OPTIONS["from"]), [parse_address(to) for to in OPTIONS["to"]])
+    made = build(
+        delivery(OPTIONS, title=title, body=body), parse_address(OPTIONS["from"]), [parse_address(to) for to in OPTIONS["to"]]
+    )
     return made.as_bytes(), email.message_from_bytes(made.as_bytes(), policy=email.policy.default)
 
 
@@ -72,7 +79,9 @@ def test_check_lists_faults_and_keeps_passwords_out_of_the_clear():
     assert "did you mean starttls" in str(ACTION.check({**OPTIONS, "tls": "startls"}, origin="cli")[0])
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1", "::1", "169.254.169.254", "224.0.0.1", "localhost", "mail.example.org"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "10.0.0.1", "::1", "169.254.169.254", "224.0.0.1", "localhost", "mail.example.org"]
+)
 async def test_the_default_address_check_refuses_private_addresses_and_names(host):
     """Without the egress rules only a public literal is taken, and nothing is opened."""
     with pytest.raises(NotAllowed):
@@ -163,7 +172,9 @@ async def test_what_the_server_says_is_the_outcome(replies, end_of_data, kind):
     assert kind is not OutcomeKind.DONE or "RCPT TO:<you@example.org>" in got
 
 
-@pytest.mark.parametrize(("replies", "end_of_data", "kind"), [({"MAIL": "hang"}, "", OutcomeKind.RETRY), ({}, "hang", OutcomeKind.UNKNOWN)])
+@pytest.mark.parametrize(
+    ("replies", "end_of_data", "kind"), [({"MAIL": "hang"}, "", OutcomeKind.RETRY), ({}, "hang", OutcomeKind.UNKNOWN)]
+)
 async def test_a_silent_server_ends_at_the_total_deadline(replies, end_of_data, kind):
     """Silence is judged by its phase."""
     outcome, _ = await send(replies, end_of_data=end_of_data, seconds=0.5)
@@ -228,4 +239,7 @@ async def test_a_real_server_gets_one_message_for_all_recipients():
     read = email.message_from_bytes(envelope.content, policy=email.policy.default)
     assert outcome.kind is OutcomeKind.DONE and outcome.receipt == read["Message-ID"]
     assert envelope.mail_from == "sereno@example.org" and envelope.rcpt_tos == ["me@example.org", "you@example.org"]
-    assert read.get_content().replace("\r\n", "\n").startswith(".\nlone dot\n..two\n") and read["To"].addresses[1].display_name == "Ü"
+    assert (
+        read.get_content().replace("\r\n", "\n").startswith(".\nlone dot\n..two\n")
+        and read["To"].addresses[1].display_name == "Ü"
+    )

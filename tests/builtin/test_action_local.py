@@ -62,13 +62,24 @@ async def test_the_command_gets_the_effect_on_stdin_and_the_key_in_its_environme
     document = json.loads(out.read_text())
     assert document["data"]["title"] == "$(id)" and document["data"]["payload"] == {"untrusted": "`id`"}
     assert (tmp_path / "out.key").read_text() == "main:local:poll_1:a@1:notify:1"
-    assert set((tmp_path / "out.env").read_text().split()) - {"PWD", "OLDPWD", "SHLVL", "_"} == {"PATH", "HOME", "LANG", "SERENO_DEDUPE_KEY"}
+    assert set((tmp_path / "out.env").read_text().split()) - {"PWD", "OLDPWD", "SHLVL", "_"} == {
+        "PATH",
+        "HOME",
+        "LANG",
+        "SERENO_DEDUPE_KEY",
+    }
 
 
 @pytest.mark.parametrize(
     ("argv", "kind"),
-    [(["true"], OutcomeKind.DONE), (["sh", "-c", "exit 75"], OutcomeKind.RETRY), (["false"], OutcomeKind.REFUSED),
-     (["no-such-program"], OutcomeKind.REFUSED), (["sh", "-c", "kill -9 $$"], OutcomeKind.UNKNOWN), (["yes"], OutcomeKind.UNKNOWN)],
+    [
+        (["true"], OutcomeKind.DONE),
+        (["sh", "-c", "exit 75"], OutcomeKind.RETRY),
+        (["false"], OutcomeKind.REFUSED),
+        (["no-such-program"], OutcomeKind.REFUSED),
+        (["sh", "-c", "kill -9 $$"], OutcomeKind.UNKNOWN),
+        (["yes"], OutcomeKind.UNKNOWN),
+    ],
 )
 async def test_exit_status_is_the_outcome(argv, kind):
     """A run that was ended from outside may have acted."""
@@ -159,7 +170,9 @@ async def test_notify_keeps_the_url_out_of_the_arguments(tmp_path):
     fake = tmp_path / "python"
     fake.write_text(f"#!{sys.executable}\nimport sys\nopen({str(tmp_path / 'seen')!r}, 'w').write(repr(sys.argv))\n")
     fake.chmod(0o755)
-    await NotifyAction(lambda name, origin: "json://hunter2@x", str(fake), ENVIRONMENT).perform(delivery({"target": "ME"}), guarded())
+    await NotifyAction(lambda name, origin: "json://hunter2@x", str(fake), ENVIRONMENT).perform(
+        delivery({"target": "ME"}), guarded()
+    )
     assert "notify_child" in (tmp_path / "seen").read_text() and "hunter2" not in (tmp_path / "seen").read_text()
 
 

@@ -67,9 +67,22 @@ async def test_P13_watched_content_is_data_in_the_document():
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(200, OutcomeKind.DONE), (202, OutcomeKind.DONE), (204, OutcomeKind.DONE), (408, OutcomeKind.RETRY), (425, OutcomeKind.RETRY),
-     (429, OutcomeKind.RETRY), (500, OutcomeKind.RETRY), (503, OutcomeKind.RETRY), (400, OutcomeKind.REFUSED), (401, OutcomeKind.REFUSED),
-     (404, OutcomeKind.REFUSED), (409, OutcomeKind.REFUSED), (410, OutcomeKind.REFUSED), (302, OutcomeKind.REFUSED)],
+    [
+        (200, OutcomeKind.DONE),
+        (202, OutcomeKind.DONE),
+        (204, OutcomeKind.DONE),
+        (408, OutcomeKind.RETRY),
+        (425, OutcomeKind.RETRY),
+        (429, OutcomeKind.RETRY),
+        (500, OutcomeKind.RETRY),
+        (503, OutcomeKind.RETRY),
+        (400, OutcomeKind.REFUSED),
+        (401, OutcomeKind.REFUSED),
+        (404, OutcomeKind.REFUSED),
+        (409, OutcomeKind.REFUSED),
+        (410, OutcomeKind.REFUSED),
+        (302, OutcomeKind.REFUSED),
+    ],
 )
 async def test_each_status_has_its_outcome(status, kind):
     """Later, never or done; nothing else."""
@@ -141,9 +154,12 @@ class Direct:
     """A transport without a gate, for loopback."""
 
     async def fetch(self, request):
-        async with aiohttp.ClientSession(auto_decompress=False) as session, session.request(
-            request.method, request.url, headers=request.headers, data=request.body, allow_redirects=False
-        ) as response:
+        async with (
+            aiohttp.ClientSession(auto_decompress=False) as session,
+            session.request(
+                request.method, request.url, headers=request.headers, data=request.body, allow_redirects=False
+            ) as response,
+        ):
             return HttpReply(response.status, list(response.headers.items()), await response.read(), request.url, timedelta(0))
 
     async def close(self):
@@ -171,7 +187,7 @@ async def test_a_real_receiver_verifies_the_signature_with_the_reference_library
         outcome = await action.perform(delivery({"url": f"http://127.0.0.1:{port}/in", "secret": "HOOK"}), guarded(Direct()))
     finally:
         await runner.cleanup()
-    (body, headers), = got
+    ((body, headers),) = got
     lower = {name.lower(): value for name, value in headers.items()}
     assert outcome.kind is OutcomeKind.DONE and lower["content-type"] == "application/json"
     assert lower["webhook-signature"] == Webhook(KEY).sign(msg_id=lower["webhook-id"], timestamp=NOW, data=body.decode())

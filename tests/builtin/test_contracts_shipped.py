@@ -34,7 +34,14 @@ def read(name: str, status: int, body: Json | None, job_id: str = "j1", *, age: 
 
 
 def replicate(status: Json, **more: Json) -> Json:
-    return {"id": "j1", "status": status, "output": None, "error": None, "urls": {"get": "https://api.replicate.com/v1/predictions/j1"}, **more}
+    return {
+        "id": "j1",
+        "status": status,
+        "output": None,
+        "error": None,
+        "urls": {"get": "https://api.replicate.com/v1/predictions/j1"},
+        **more,
+    }
 
 
 def openai(status: Json, **more: Json) -> Json:
@@ -46,7 +53,14 @@ def google(**more: Json) -> Json:
 
 
 def github(status: Json, conclusion: Json = None, **more: Json) -> Json:
-    return {"id": 7, "status": status, "conclusion": conclusion, "run_attempt": 2, "html_url": "https://github.com/o/r/actions/runs/7", **more}
+    return {
+        "id": 7,
+        "status": status,
+        "conclusion": conclusion,
+        "run_attempt": 2,
+        "html_url": "https://github.com/o/r/actions/runs/7",
+        **more,
+    }
 
 
 STATES: list[tuple[str, Json, ObservationKind]] = [
@@ -141,7 +155,18 @@ def test_generic_202_reads_the_status(status: int) -> None:
 @pytest.mark.parametrize("name", ["replicate", "openai-responses", "github-actions-run", "generic-status"])
 @pytest.mark.parametrize(
     "word",
-    ["paused", "awaiting_review", "needs_payment", "manual_review", "blocked", "Succeeded", " succeeded", "SUCCEEDED", "complete", "finished"],
+    [
+        "paused",
+        "awaiting_review",
+        "needs_payment",
+        "manual_review",
+        "blocked",
+        "Succeeded",
+        " succeeded",
+        "SUCCEEDED",
+        "complete",
+        "finished",
+    ],
 )
 def test_W03_no_contract_guesses(name: str, word: str) -> None:
     """Words that sound like an answer are unknown in every contract."""
@@ -166,7 +191,13 @@ def test_W05_another_job_is_a_contradiction(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(401, K.AUTHORIZATION_DENIED), (403, K.AUTHORIZATION_DENIED), (429, K.THROTTLED), (503, K.TRANSPORT), (410, K.UNKNOWN_OPERATION)]
+    [
+        (401, K.AUTHORIZATION_DENIED),
+        (403, K.AUTHORIZATION_DENIED),
+        (429, K.THROTTLED),
+        (503, K.TRANSPORT),
+        (410, K.UNKNOWN_OPERATION),
+    ]
     + [(404, K.UNKNOWN_OPERATION), (302, K.INTEGRATION_FAILURE), (400, K.INTEGRATION_FAILURE)],
 )
 def test_W17_http_answers_mean_the_same_everywhere(name: str, status: int, kind: ObservationKind) -> None:
@@ -216,7 +247,13 @@ def test_facts_beside_the_state_are_kept() -> None:
         ("replicate", "j1", {}, None, "https://api.replicate.com/v1/predictions/j1"),
         ("openai-responses", "resp_1", {}, None, "https://api.openai.com/v1/responses/resp_1"),
         ("github-actions-run", "7", {"owner": "o", "repo": "r"}, None, "https://api.github.com/repos/o/r/actions/runs/7"),
-        ("google-lro", "projects/p/operations/o", {}, "https://x.googleapis.com", "https://x.googleapis.com/v1/projects/p/operations/o"),
+        (
+            "google-lro",
+            "projects/p/operations/o",
+            {},
+            "https://x.googleapis.com",
+            "https://x.googleapis.com/v1/projects/p/operations/o",
+        ),
         ("generic-202", "https://h.example/ops/1", {}, None, "https://h.example/ops/1"),
         ("generic-status", "1", {}, "http://127.0.0.1:9/jobs", "http://127.0.0.1:9/jobs/1"),
         ("replicate", "j1", {}, "http://127.0.0.1:9", "http://127.0.0.1:9/v1/predictions/j1"),
@@ -242,14 +279,25 @@ def test_every_contract_says_where_its_facts_come_from(name: str) -> None:
 _words = st.sampled_from(["j1", 7, "succeeded", "completed", "success", "done", True, False, None, "error", 1.0])
 _json = st.recursive(
     _words | st.text(max_size=6) | st.floats(),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["id", "name", "status", "conclusion", "done", "response", "error", "code", "job", "state", "output"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["id", "name", "status", "conclusion", "done", "response", "error", "code", "job", "state", "output"]
+            ),
+            inner,
+        )
+    ),
     max_leaves=10,
 )
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.sampled_from(NAMES), st.sampled_from([200, 201, 202, 400, 403, 404, 429, 500]), _json.map(json.dumps) | st.text(max_size=60))
+@given(
+    st.sampled_from(NAMES),
+    st.sampled_from([200, 201, 202, 400, 403, 404, 429, 500]),
+    _json.map(json.dumps) | st.text(max_size=60),
+)
 def test_W37_no_body_makes_a_shipped_contract_raise(name: str, status: int, text: str) -> None:
     """300 bodies, well formed and not: always one observation; a success names its state."""
     reply = HttpReply(status, [("content-type", "application/json")], text.encode(), "https://p.example", timedelta(0))

@@ -99,7 +99,16 @@ def test_a_stored_document_that_no_longer_compiles_is_a_setup_error() -> None:
 
 @pytest.mark.parametrize(
     ("path", "found"),
-    [("a.b", 1), ("c[0].d", 2), ("c[-1].d", 2), ("e || a.b", 1), ("a && c[0].d", 2), ("c[?d==`2`].d | [0]", 2), ('"x y"', 3), ("nope.b", None)]
+    [
+        ("a.b", 1),
+        ("c[0].d", 2),
+        ("c[-1].d", 2),
+        ("e || a.b", 1),
+        ("a && c[0].d", 2),
+        ("c[?d==`2`].d | [0]", 2),
+        ('"x y"', 3),
+        ("nope.b", None),
+    ]
     + [("c.d", None), ("!e", True)],
 )
 def test_paths_pick_values(path: str, found: object) -> None:
@@ -133,7 +142,9 @@ def test_paths_that_do_more_are_refused(path: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["a.b", "a[0]", "a[?b != `1`].c", "a[?b == 'x'] | [0].c", "!a", "a && b"])
-@pytest.mark.parametrize("value", [None, 1, "x", True, [], {}, [1, "x", None], {"a": 1}, {"a": "x"}, {"a": [{"b": "y"}, {"b": 2}, 3]}])
+@pytest.mark.parametrize(
+    "value", [None, 1, "x", True, [], {}, [1, "x", None], {"a": 1}, {"a": "x"}, {"a": [{"b": "y"}, {"b": 2}, 3]}]
+)
 def test_a_search_never_raises(path: str, value: object) -> None:
     """Whatever shape the answer has."""
     compile_path(path).search(value)  # type: ignore[arg-type]

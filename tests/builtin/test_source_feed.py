@@ -29,7 +29,10 @@ async def test_P05_a_feed_of_300_entries_one_added_one_edited_one_deleted():
     entries = [entry(number) for number in range(300, 0, -1)]
     first = await read(feed(entries))
     assert len(first.objects) == 300 and not first.complete and first.requests == 1
-    assert [found.external_id for found in first.objects[:2]] == ["tag:blog.example.org,2026:300", "tag:blog.example.org,2026:299"]
+    assert [found.external_id for found in first.objects[:2]] == [
+        "tag:blog.example.org,2026:300",
+        "tag:blog.example.org,2026:299",
+    ]
 
     noisy = await read(feed([entry(number, comments=number) for number in range(300, 0, -1)]), first.cursor)
     assert noisy.unchanged, "comment counts are not content"
@@ -59,7 +62,9 @@ async def test_atom_takes_the_alternate_link_and_plain_texts():
     reading = await read((FEEDS / "atom.xml").read_bytes(), content_type="application/atom+xml")
     one, two = reading.objects
     assert one.url == "https://example.com/releases/tag/v2.1.0" and one.title == "v2.1.0"
-    assert one.payload["summary"] == "Fixed\nA & B" and one.payload["author"] == "Ada" and one.payload["feed"] == "Releases & notes"
+    assert (
+        one.payload["summary"] == "Fixed\nA & B" and one.payload["author"] == "Ada" and one.payload["feed"] == "Releases & notes"
+    )
     assert two.title == "v2.0.0 big > small" and two.payload["summary"] == "Second"
     assert one.payload["updated"].startswith("2026-11-20T10:00:00")
 
@@ -177,8 +182,17 @@ async def test_an_article_about_document_types_is_no_bomb():
 
 async def test_readable_feeds_of_the_corpus_are_read():
     """Faults that readers forgive are forgiven: the test of the corpus would pass if all were refused."""
-    forgiven = ["junk before", "bare ampersands", "wrong encoding label", "junk after", "two declarations",
-                "control characters", "utf-16 label on ascii", "bad dates", "misnested formatting in an entry"]
+    forgiven = [
+        "junk before",
+        "bare ampersands",
+        "wrong encoding label",
+        "junk after",
+        "two declarations",
+        "control characters",
+        "utf-16 label on ascii",
+        "bad dates",
+        "misnested formatting in an entry",
+    ]
     for name in forgiven:
         reading = await read(MALFORMED[name])
         assert isinstance(reading, Reading) and reading.objects, name

@@ -20,10 +20,14 @@ URL = "https://example.com/x"
         (answer("<html><p>x", content_type="text/html; charset=utf-8"), ("http", {"format": "html"})),
         (answer("<p>x</p>", content_type="application/rss+xml"), ("http", {"format": "text"})),
         (answer('{"a": 1}', content_type="application/json"), ("http", {"format": "json"})),
-        (answer('[{"id": 1, "name": "x"}, {"id": 2, "name": "x"}]'),
-         ("http", {"format": "json", "items": "@", "id": "id", "title": "name"})),
-        (answer('{"n": 2, "the list": [{"key": "a", "url": "https://e.com"}]}', content_type="application/vnd.x+json"),
-         ("http", {"format": "json", "items": '"the list"', "id": "key", "link": "url"})),
+        (
+            answer('[{"id": 1, "name": "x"}, {"id": 2, "name": "x"}]'),
+            ("http", {"format": "json", "items": "@", "id": "id", "title": "name"}),
+        ),
+        (
+            answer('{"n": 2, "the list": [{"key": "a", "url": "https://e.com"}]}', content_type="application/vnd.x+json"),
+            ("http", {"format": "json", "items": '"the list"', "id": "key", "link": "url"}),
+        ),
         (answer('[{"id": 1}, {"id": 1}]', content_type="application/json"), ("http", {"format": "json"})),
         (answer("{not json", content_type="text/plain"), ("http", {"format": "text"})),
         (answer(""), ("http", {"format": "text"})),

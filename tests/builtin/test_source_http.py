@@ -80,7 +80,12 @@ async def test_items_become_objects_with_id_title_link_and_chosen_fields():
     body = '{"data":[{"number":7,"name":"Fix  it","html_url":"https://e.com/7","state":"open","views":%d},{"number":8,"name":"B","state":"x"}]}'
     first, _ = await read(options, answer(body % 1))
     one, two = first.objects
-    assert (one.external_id, one.title, one.url, one.payload) == ("7", "Fix it", "https://e.com/7", {"name": "Fix  it", "state": "open"})
+    assert (one.external_id, one.title, one.url, one.payload) == (
+        "7",
+        "Fix it",
+        "https://e.com/7",
+        {"name": "Fix  it", "state": "open"},
+    )
     assert two.url is None and first.complete
     second, _ = await read(options, answer(body % 2), cursor=first.cursor)
     assert second.unchanged
@@ -127,9 +132,17 @@ async def test_content_that_does_not_fit_the_options_is_a_failed_reading(options
 @pytest.mark.parametrize(
     ("status", "failure"),
     [
-        (401, ReadFailure.AUTH), (403, ReadFailure.AUTH), (404, ReadFailure.MISSING), (410, ReadFailure.MISSING),
-        (429, ReadFailure.THROTTLED), (500, ReadFailure.UNREACHABLE), (503, ReadFailure.UNREACHABLE), (418, ReadFailure.REFUSED),
-        (301, ReadFailure.REFUSED), (204, ReadFailure.BAD_CONTENT), (206, ReadFailure.BAD_CONTENT),
+        (401, ReadFailure.AUTH),
+        (403, ReadFailure.AUTH),
+        (404, ReadFailure.MISSING),
+        (410, ReadFailure.MISSING),
+        (429, ReadFailure.THROTTLED),
+        (500, ReadFailure.UNREACHABLE),
+        (503, ReadFailure.UNREACHABLE),
+        (418, ReadFailure.REFUSED),
+        (301, ReadFailure.REFUSED),
+        (204, ReadFailure.BAD_CONTENT),
+        (206, ReadFailure.BAD_CONTENT),
     ],
 )
 async def test_each_status_has_its_failure_class(status, failure):
@@ -176,7 +189,9 @@ async def test_the_request_carries_caps_credential_and_redirect_rule():
     async def before_hop(origin: str) -> bool:
         return True
 
-    _, script = await read({"credential": "SHOP", "headers": {"Accept": "text/plain"}, "max_bytes": 5000}, answer("x"), before_hop=before_hop)
+    _, script = await read(
+        {"credential": "SHOP", "headers": {"Accept": "text/plain"}, "max_bytes": 5000}, answer("x"), before_hop=before_hop
+    )
     asked = script.asked[0]
     assert (asked.credential, asked.headers, asked.max_bytes, asked.before_hop) == ("SHOP", {"Accept": "text/plain"}, 5000, None)
     assert asked.total_deadline == timedelta(seconds=30)
@@ -186,18 +201,47 @@ async def test_the_request_carries_caps_credential_and_redirect_rule():
 
 def test_check_lists_every_fault_at_once_with_the_nearest_name():
     """One pass, all faults."""
-    options = {"ulr": "x", "headers": {"Authorization": "Bearer abc"}, "items": "a[", "redirects": "yes", "format": "jsn", "select": "p["}
+    options = {
+        "ulr": "x",
+        "headers": {"Authorization": "Bearer abc"},
+        "items": "a[",
+        "redirects": "yes",
+        "format": "jsn",
+        "select": "p[",
+    }
     told = "\n".join(map(str, SOURCE.check(options, origin="cli")))
-    for words in ("source.url: is missing", "did you mean url?", "would hold a secret", "not a JMESPath", "true or false", "mean json?",
-                  "not a CSS selector", "source.id: is missing"):
+    for words in (
+        "source.url: is missing",
+        "did you mean url?",
+        "would hold a secret",
+        "not a JMESPath",
+        "true or false",
+        "mean json?",
+        "not a CSS selector",
+        "source.id: is missing",
+    ):
         assert words in told
     assert "abc" not in told
 
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://e.com/", "e.com", "http://", "http:///x", "https://u:p@e.com/", "https://e.com/a b", "https://e.com\\@x/", "https://e.com:99999/",
-     "https://e.com/\r\nX: 1", "https://[::1", 5, "", None, "https://" + "a" * 3000],
+    [
+        "ftp://e.com/",
+        "e.com",
+        "http://",
+        "http:///x",
+        "https://u:p@e.com/",
+        "https://e.com/a b",
+        "https://e.com\\@x/",
+        "https://e.com:99999/",
+        "https://e.com/\r\nX: 1",
+        "https://[::1",
+        5,
+        "",
+        None,
+        "https://" + "a" * 3000,
+    ],
 )
 def test_check_refuses_urls_that_are_not_plain_web_addresses(url):
     """Parser tricks, user names and other schemes never reach the gate."""
@@ -207,15 +251,17 @@ def test_check_refuses_urls_that_are_not_plain_web_addresses(url):
 def test_check_asks_the_secret_check_that_was_handed_in():
     """A key in the query is the deployment's rule to find."""
     source = HttpSource(secret_check=lambda url: "carries a key" if "api_key" in url else None)
-    assert [str(fault) for fault in source.check({"url": "https://e.com/?api_key=1"}, origin="cli")] == ["source.url: carries a key"]
+    assert [str(fault) for fault in source.check({"url": "https://e.com/?api_key=1"}, origin="cli")] == [
+        "source.url: carries a key"
+    ]
     assert not source.check({"url": "https://e.com/?q=1"}, origin="cli")
 
 
 def test_place_names_the_pool_by_host_and_hides_the_query():
     """The usual port is left out, another one is part of the pool."""
-    assert SOURCE.place({"url": "HTTPS://Example.COM:443/a?q=1#f"}) == SOURCE.place({"url": "https://example.com./a?q=2"}).__class__(
-        "host:example.com", "https://Example.COM:443/a?…"
-    )
+    assert SOURCE.place({"url": "HTTPS://Example.COM:443/a?q=1#f"}) == SOURCE.place(
+        {"url": "https://example.com./a?q=2"}
+    ).__class__("host:example.com", "https://Example.COM:443/a?…")
     assert SOURCE.place({"url": "http://example.com:8080/"}).pool == "host:example.com:8080"
 
 
@@ -245,8 +291,16 @@ async def test_odd_encodings_are_decoded_and_unknown_ones_are_utf8(body, content
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "bomb",
-    ["<div>" * 100_000, "".join(f"<p><b a={n}>x" for n in range(20_000)), "<div " + " ".join(f"a{n}=1" for n in range(100_000)) + ">x",
-     "<!--" * 100_000, "<script>" * 100_000, "<" * 300_000, "<table>" * 100_000, '<a b="' * 100_000],
+    [
+        "<div>" * 100_000,
+        "".join(f"<p><b a={n}>x" for n in range(20_000)),
+        "<div " + " ".join(f"a{n}=1" for n in range(100_000)) + ">x",
+        "<!--" * 100_000,
+        "<script>" * 100_000,
+        "<" * 300_000,
+        "<table>" * 100_000,
+        '<a b="' * 100_000,
+    ],
 )
 async def test_P13_hostile_markup_stays_cheap(bomb):
     """What takes a tree builder minutes or gigabytes (each of the first two alone) is over within the test's own limit."""

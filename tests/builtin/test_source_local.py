@@ -14,7 +14,13 @@ from sereno.core.change import FailedReading, ReadFailure
 from tests.builtin.feeds.scripted import guarded
 
 FILE = FileSource()
-ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/home/x", "LANG": "C.UTF-8", "SECRET": "hunter2-value", "WANTED": "yes-please"}
+ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/home/x",
+    "LANG": "C.UTF-8",
+    "SECRET": "hunter2-value",
+    "WANTED": "yes-please",
+}
 COMMAND = CommandSource(environ=ENVIRONMENT)
 
 
@@ -146,7 +152,9 @@ async def test_a_timeout_ends_the_whole_process_group_the_child_of_a_child_too()
 async def test_cancelling_ends_the_whole_process_group(tmp_path: Path):
     """A drained or lost lease leaves nothing running."""
     out = tmp_path / "pids"
-    task = asyncio.create_task(run(Run(["sh", "-c", f"exec > {out}; {NEST.replace('sleep 300', 'sleep 301')}"], ENVIRONMENT, 60, 1000)))
+    task = asyncio.create_task(
+        run(Run(["sh", "-c", f"exec > {out}; {NEST.replace('sleep 300', 'sleep 301')}"], ENVIRONMENT, 60, 1000))
+    )
     assert await until(lambda: out.exists() and len(out.read_text().split()) == 2)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

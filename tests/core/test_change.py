@@ -17,7 +17,9 @@ def thing(external_id: str, content: str = "a", payload: Json = None) -> SourceO
     return SourceObject(external_id, f"hash-{content}", payload if payload is not None else {"text": content})
 
 
-def look(known: Known, *objects: SourceObject, complete: bool = True, keep: Keep = Keep.PAYLOAD, now: datetime = NOW) -> Comparison:
+def look(
+    known: Known, *objects: SourceObject, complete: bool = True, keep: Keep = Keep.PAYLOAD, now: datetime = NOW
+) -> Comparison:
     return find_changes(Reading(objects=objects, complete=complete), known, now, keep, ())
 
 
@@ -59,7 +61,12 @@ def test_a_missing_object_of_a_complete_reading_was_removed() -> None:
 def test_removals_come_last_by_id() -> None:
     """The order is fixed: changes in source order, then removals by id."""
     known: Known = dict(look({}, thing("z"), thing("y"), thing("b")).remember)
-    assert seen(look(known, thing("n"), thing("b", "2"))) == [("new", "n", 1), ("updated", "b", 2), ("removed", "y", 2), ("removed", "z", 2)]
+    assert seen(look(known, thing("n"), thing("b", "2"))) == [
+        ("new", "n", 1),
+        ("updated", "b", 2),
+        ("removed", "y", 2),
+        ("removed", "z", 2),
+    ]
 
 
 def test_missing_from_a_window_or_a_page_means_nothing() -> None:

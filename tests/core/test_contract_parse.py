@@ -96,7 +96,11 @@ def test_W03_a_whole_document_becomes_a_contract() -> None:
         "ask": Meaning.NEEDS_INPUT,
     }
     assert contract.limits == Limits(3600.0, 60, 5, 4)
-    assert (contract.delays.min_gap, contract.delays.maximum, contract.delays.jitter) == (timedelta(seconds=2), timedelta(minutes=2), "full")
+    assert (contract.delays.min_gap, contract.delays.maximum, contract.delays.jitter) == (
+        timedelta(seconds=2),
+        timedelta(minutes=2),
+        "full",
+    )
     assert contract.hint_cap == timedelta(minutes=10)
     assert contract.retention_from == "creation"
     assert contract.signatures[0].grace_checks == 3
@@ -188,7 +192,9 @@ def test_all_faults_are_listed_at_once() -> None:
     document["delays"] = {"base": "soon"}
     document["states"] = {"pending": [[]], "success": ["done"], "failure": ["f"]}
     document["limits"] = {}
-    assert {"version", "extra", "delays.base", "states.pending[0]", "limits.deadline", "limits.throttles"} <= set(faults_of(document))
+    assert {"version", "extra", "delays.base", "states.pending[0]", "limits.deadline", "limits.throttles"} <= set(
+        faults_of(document)
+    )
 
 
 def test_caseless_words_are_compared_without_case() -> None:
@@ -272,8 +278,17 @@ def test_W12_a_contract_without_evidence_is_not_observational() -> None:
     assert isinstance(contract, Contract) and contract.observational is None
 
 
-_leaves = st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.text(max_size=8) | st.sampled_from(["path", "30s", "404"])
-_trees = st.recursive(_leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=8)
+_leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8)
+    | st.sampled_from(["path", "30s", "404"])
+)
+_trees = st.recursive(
+    _leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=8
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -38,13 +38,20 @@ def test_a_template_is_filled() -> None:
     """Each value lands in its place."""
     assert status_url(FIXED, job_id="j1", parameters={}) == "https://api.acme.example/v1/jobs/j1?view=full"
     assert status_url(TWO, job_id="7", parameters={"owner": "o", "repo": "r"}) == "https://api.acme.example/o/r/7"
-    assert status_url(PATHS, job_id="operations/7", parameters={}, base="https://x.example/") == "https://x.example/v1/operations/7"
+    assert (
+        status_url(PATHS, job_id="operations/7", parameters={}, base="https://x.example/") == "https://x.example/v1/operations/7"
+    )
 
 
 def test_a_base_replaces_the_origin_and_may_add_a_path() -> None:
     """Tests and self-hosted providers use the same contract."""
-    assert status_url(FIXED, job_id="j", parameters={}, base="http://127.0.0.1:8080") == "http://127.0.0.1:8080/v1/jobs/j?view=full"
-    assert status_url(FIXED, job_id="j", parameters={}, base="https://ghe.example/api/") == "https://ghe.example/api/v1/jobs/j?view=full"
+    assert (
+        status_url(FIXED, job_id="j", parameters={}, base="http://127.0.0.1:8080") == "http://127.0.0.1:8080/v1/jobs/j?view=full"
+    )
+    assert (
+        status_url(FIXED, job_id="j", parameters={}, base="https://ghe.example/api/")
+        == "https://ghe.example/api/v1/jobs/j?view=full"
+    )
 
 
 def test_W15_a_callers_url_is_used_as_it_is() -> None:
@@ -120,7 +127,9 @@ def test_a_callers_url_is_checked(url: str) -> None:
         status_url(CALLER, job_id=url, parameters={})
 
 
-@pytest.mark.parametrize("base", ["ftp://x", "x.example", "https://x.example?y", "https://x.example#y", "https://u@x.example", ""])
+@pytest.mark.parametrize(
+    "base", ["ftp://x", "x.example", "https://x.example?y", "https://x.example#y", "https://u@x.example", ""]
+)
 def test_a_bad_base_is_refused(base: str) -> None:
     """A base is scheme, host, port and perhaps a path."""
     with pytest.raises(ValueError, match=r"."):

@@ -71,7 +71,9 @@ def test_the_wait_doubles_to_an_hour_with_jitter() -> None:
     """After n attempts the wait lies in 50–100 % of 10 s · 2^(n-1), at most an hour."""
     for attempts in range(1, 8):
         raw = min(3600.0, 10.0 * 2 ** (attempts - 1))
-        waits = [(due - NOW).total_seconds() for seed in range(30) if (due := decide(delivery(LEAST, attempts), RETRY, seed=seed).due)]
+        waits = [
+            (due - NOW).total_seconds() for seed in range(30) if (due := decide(delivery(LEAST, attempts), RETRY, seed=seed).due)
+        ]
         assert raw / 2 <= min(waits) < max(waits) <= raw
         assert max(waits) - min(waits) > raw / 10
 
@@ -123,7 +125,9 @@ def test_I19_what_may_be_sent(sent: Delivery, state: DeliveryState | None) -> No
     assert before_state(sent) is state
 
 
-SCRIPT = st.lists(st.sampled_from(["done", "retry", "refused", "lost", "vanished", "crash before", "crash after"]), min_size=1, max_size=20)
+SCRIPT = st.lists(
+    st.sampled_from(["done", "retry", "refused", "lost", "vanished", "crash before", "crash after"]), min_size=1, max_size=20
+)
 
 
 @given(st.sampled_from(list(Policy)), SCRIPT, st.integers(0, 99))

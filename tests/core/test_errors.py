@@ -17,7 +17,8 @@ from sereno.core.errors import (
 )
 
 CLASSES = sorted(
-    (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SerenoError)), key=lambda kind: kind.__name__
+    (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SerenoError)),
+    key=lambda kind: kind.__name__,
 )
 
 
@@ -74,7 +75,9 @@ def test_errors_read_as_one_sentence_with_subject_and_hint() -> None:
 
 def test_set_up_errors_list_every_fault() -> None:
     """All faults at once, each with its place."""
-    error = SetupError("sereno.toml is not usable", [Fault("sereno.toml:3", "unknown key `evry`", "did you mean every?"), Fault("a:9", "empty")])
+    error = SetupError(
+        "sereno.toml is not usable", [Fault("sereno.toml:3", "unknown key `evry`", "did you mean every?"), Fault("a:9", "empty")]
+    )
     assert str(error).splitlines() == [
         "sereno.toml is not usable",
         "  sereno.toml:3: unknown key `evry` — did you mean every?",
@@ -84,7 +87,15 @@ def test_set_up_errors_list_every_fault() -> None:
 
 @pytest.mark.parametrize(
     ("word", "found"),
-    [("evry", "every"), ("EVERY", "every"), ("Cron", "cron"), ("jitr", "jitter"), ("zzz", None), ("", None), ("e" * 10_000, None)],
+    [
+        ("evry", "every"),
+        ("EVERY", "every"),
+        ("Cron", "cron"),
+        ("jitr", "jitter"),
+        ("zzz", None),
+        ("", None),
+        ("e" * 10_000, None),
+    ],
 )
 def test_the_nearest_name_is_suggested(word: str, found: str | None) -> None:
     """A slip of the finger or of case is understood; what is far off is not guessed."""

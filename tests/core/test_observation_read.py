@@ -84,7 +84,13 @@ HTTP = contract_of(
     job={},
     result={"header": "Location"},
 )
-GOOD = {"id": "j1", "status": "succeeded", "output": "https://x.example/o", "size": 3, "urls": {"get": "https://x.example/j1?sig=k"}}
+GOOD = {
+    "id": "j1",
+    "status": "succeeded",
+    "output": "https://x.example/o",
+    "size": 3,
+    "urls": {"get": "https://x.example/j1?sig=k"},
+}
 
 
 def http(status: int, body: Json | bytes = b"", *, type_: str = "application/json", **headers: str) -> HttpReply:
@@ -94,9 +100,7 @@ def http(status: int, body: Json | bytes = b"", *, type_: str = "application/jso
 
 
 def read(reply: Reply, contract: Contract = ACME, *, age: float = 3600, not_found: int = 0) -> Observation:
-    return read_observation(
-        contract, "j1", reply, received_at=NOW, started_at=NOW - timedelta(seconds=age), not_found=not_found
-    )
+    return read_observation(contract, "j1", reply, received_at=NOW, started_at=NOW - timedelta(seconds=age), not_found=not_found)
 
 
 def job(status: Json, **more: Json) -> HttpReply:
@@ -117,8 +121,31 @@ def test_W03_each_word_means_what_the_table_says(word: str, kind: ObservationKin
 
 @pytest.mark.parametrize(
     "word",
-    ["paused", "awaiting_review", "needs_payment", "manual_review", "blocked", "Succeeded", "SUCCEEDED", " succeeded", "succeeded "]
-    + ["succeeded\n", "success", "complete", "succeeded/x", "", "running?", "ｓucceeded", "succeeded\u0000", "null", 0, True, 1.5],
+    [
+        "paused",
+        "awaiting_review",
+        "needs_payment",
+        "manual_review",
+        "blocked",
+        "Succeeded",
+        "SUCCEEDED",
+        " succeeded",
+        "succeeded ",
+    ]
+    + [
+        "succeeded\n",
+        "success",
+        "complete",
+        "succeeded/x",
+        "",
+        "running?",
+        "ｓucceeded",
+        "succeeded\u0000",
+        "null",
+        0,
+        True,
+        1.5,
+    ],
 )
 def test_W03_no_word_is_inferred(word: Json) -> None:
     """A word outside the table is unknown on first sight, however good it sounds (W38)."""
@@ -258,9 +285,24 @@ def test_W01_the_http_status_is_read_first(reply: HttpReply, kind: ObservationKi
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"  ", b"{", b'{"id": "j1", "status": "succ', b"\xef\xbb\xbf{}", '{"id":"j1"}'.encode("utf-16"), b"null", b"[]", b'"running"']
+    [
+        b"",
+        b"  ",
+        b"{",
+        b'{"id": "j1", "status": "succ',
+        b"\xef\xbb\xbf{}",
+        '{"id":"j1"}'.encode("utf-16"),
+        b"null",
+        b"[]",
+        b'"running"',
+    ]
     + [b'{"id":"j1","status":"failed","status":"succeeded"}', b'{"id":"j1","status":NaN}', b'{"id":"j1","status":1e400}']
-    + [b'{"id":"j1","status":' + b"9" * 5000 + b"}", b'{"id":"j1","status":"\\ud800"}', b'{"id":"j1"}', b'{"id":"j1","status":null}']
+    + [
+        b'{"id":"j1","status":' + b"9" * 5000 + b"}",
+        b'{"id":"j1","status":"\\ud800"}',
+        b'{"id":"j1"}',
+        b'{"id":"j1","status":null}',
+    ]
     + [b'{"id":"j1","status":{"a":1}}', b'{"id":"j1","status":["running"]}', b"[" * 1000 + b"]" * 1000, b"status=running"]
     + [b"<!DOCTYPE html><p>running</p>"],
 )
@@ -314,7 +356,9 @@ NO_REPLIES = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "kind", "requests"), NO_REPLIES, ids=lambda value: value.kind if isinstance(value, NoReply) else None)
+@pytest.mark.parametrize(
+    ("reply", "kind", "requests"), NO_REPLIES, ids=lambda value: value.kind if isinstance(value, NoReply) else None
+)
 def test_W18_no_answer_says_nothing_about_the_job(reply: NoReply, kind: ObservationKind, requests: int) -> None:
     """Transport trouble spends its budget; a set-up problem stops; what never left is given back (requests = 0, W33)."""
     seen = read(reply)
@@ -378,7 +422,9 @@ def test_W13_retry_after_is_read_on_any_status(status: int) -> None:
         assert hint.until == NOW + timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("raw", ["soon", "inf", "1e400", "-5", "٣", "1_0", "12.5", "120, 240", "", "99999999999999999999", "\x00" * 900])
+@pytest.mark.parametrize(
+    "raw", ["soon", "inf", "1e400", "-5", "٣", "1_0", "12.5", "120, 240", "", "99999999999999999999", "\x00" * 900]
+)
 def test_W13_a_bad_retry_after_is_recorded_as_rejected(raw: str) -> None:
     """It is kept for the record and never obeyed."""
     hint = read(http(503, b"", retry_after=raw)).hints[0]
@@ -386,7 +432,9 @@ def test_W13_a_bad_retry_after_is_recorded_as_rejected(raw: str) -> None:
     assert len(hint.raw) <= 200 and "\x00" not in hint.raw
 
 
-@pytest.mark.parametrize(("value", "good"), [(30, True), ("30", True), (-1, False), ("soon", False), (10**9, False), ([1], False), (True, False)])
+@pytest.mark.parametrize(
+    ("value", "good"), [(30, True), ("30", True), (-1, False), ("soon", False), (10**9, False), ([1], False), (True, False)]
+)
 def test_W07_a_body_hint_is_kept_or_rejected(value: Json, good: bool) -> None:
     """The contract names the field; what is not sane is recorded with the reason."""
     hint = read(job("running", poll_after=value)).hints[0]
@@ -403,7 +451,9 @@ def test_W07_a_hint_for_one_meaning_does_not_count_in_another() -> None:
     assert [hint.until for hint in throttled.hints] == [NOW + timedelta(seconds=90)]
 
 
-@pytest.mark.parametrize("name", ["x_request_id", "Request_Id", "X_GitHub_Request_Id", "x_amzn_RequestId", "x_ms_request_id", "CF_Ray"])
+@pytest.mark.parametrize(
+    "name", ["x_request_id", "Request_Id", "X_GitHub_Request_Id", "x_amzn_RequestId", "x_ms_request_id", "CF_Ray"]
+)
 def test_W18_the_providers_request_id_is_kept(name: str) -> None:
     """From the headers providers use, on any status."""
     seen = read(http(500, b"", **{name: "r-1\x07" + "z" * 500}))
@@ -419,17 +469,34 @@ def test_progress_and_hops_are_recorded() -> None:
 
 
 _json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.sampled_from(["succeeded", "j1", "running"]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["id", "status", "error", "code", "output", "size", "expires_at", "poll_after", "x"]), inner, max_size=6),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=12)
+    | st.sampled_from(["succeeded", "j1", "running"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["id", "status", "error", "code", "output", "size", "expires_at", "poll_after", "x"]),
+            inner,
+            max_size=6,
+        )
+    ),
     max_leaves=12,
 )
-_bodies = st.binary(max_size=200) | _json.map(lambda value: json.dumps(value).encode()) | _json.map(lambda value: json.dumps(value).encode()[:-1])
+_bodies = (
+    st.binary(max_size=200)
+    | _json.map(lambda value: json.dumps(value).encode())
+    | _json.map(lambda value: json.dumps(value).encode()[:-1])
+)
 _texts = st.text(st.characters(exclude_characters="\n\r"), max_size=40)
 
 
 @settings(max_examples=300, deadline=None)
-@given(_bodies, st.integers(100, 599), _texts, st.sampled_from(["application/json", "text/html", "text/plain", ""]), st.booleans())
+@given(
+    _bodies, st.integers(100, 599), _texts, st.sampled_from(["application/json", "text/html", "text/plain", ""]), st.booleans()
+)
 @example(b'{"id":"j1","status":"succeeded","output":"http://[","size":1}', 200, "", "application/json", True)
 @example(b'{"id":"j1","status":"running","expires_at":1e300}', 200, "9" * 400, "application/json", True)
 def test_W37_nothing_a_provider_sends_makes_reading_raise(body: bytes, status: int, text: str, type_: str, by_path: bool) -> None:

@@ -13,7 +13,10 @@ from tests.core.watching import NOW, after, make, read, run, thing
 ANSWERS = st.dictionaries(st.sampled_from("abcd"), st.sampled_from([True, False, None]))
 OBJECTS = st.lists(st.builds(thing, st.sampled_from("abcd"), st.sampled_from("12")), max_size=5)
 READINGS = st.builds(
-    lambda objects, complete, cursor: read(*objects, complete=complete, cursor=cursor), OBJECTS, st.booleans(), st.sampled_from("xyz")
+    lambda objects, complete, cursor: read(*objects, complete=complete, cursor=cursor),
+    OBJECTS,
+    st.booleans(),
+    st.sampled_from("xyz"),
 ) | st.sampled_from([Reading(unchanged=True), FailedReading(ReadFailure.UNREACHABLE, "down")])
 HISTORY = st.lists(st.tuples(READINGS, ANSWERS), max_size=12)
 MODES = st.sampled_from([FireOn.CHANGE, FireOn.STATE])

@@ -62,7 +62,13 @@ def test_the_payload_names_poll_change_and_quoted_object() -> None:
         "change": "updated",
         "occurrence": "v1",
         "object": {
-            "untrusted": {"id": "id-1", "title": "Blue lamp", "url": "https://shop.example/1", "payload": {"a": 1}, "before": {"a": 0}}
+            "untrusted": {
+                "id": "id-1",
+                "title": "Blue lamp",
+                "url": "https://shop.example/1",
+                "payload": {"a": 1},
+                "before": {"a": 0},
+            }
         },
         "cut": False,
     }
@@ -116,7 +122,9 @@ def test_any_content_gives_bounded_safe_text_and_data(title: str, payload: Json,
 
 def test_news_about_the_poll_go_to_actions_that_tell() -> None:
     """A command, an agent or a workflow is never started because a poll ended."""
-    actions = tuple(ActionRef(kind, kind, {}, Policy.AT_MOST_ONCE) for kind in ("notify", "command", "agent", "workflow", "webhook"))
+    actions = tuple(
+        ActionRef(kind, kind, {}, Policy.AT_MOST_ONCE) for kind in ("notify", "command", "agent", "workflow", "webhook")
+    )
     about = About("main", "local", "poll_1", "lamps", 1, actions)
     effects = news_effects(about, "disabled", 4, "switched off after 3 authorization failures in a row", ("Last error: 401",))
     assert [effect.action.name for effect in effects] == ["notify", "webhook"]

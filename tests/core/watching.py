@@ -36,7 +36,9 @@ def make(**changes: object) -> Poll:
 
 
 def thing(external_id: str, content: str = "a", **fields: object) -> SourceObject:
-    return SourceObject(external_id, f"h{content}", {"v": content, **fields}, title=f"Lamp {external_id}", url="https://shop.example/1")
+    return SourceObject(
+        external_id, f"h{content}", {"v": content, **fields}, title=f"Lamp {external_id}", url="https://shop.example/1"
+    )
 
 
 def read(*objects: SourceObject, cursor: str = "c1", **more: object) -> Reading:
@@ -83,5 +85,3 @@ def after(poll: Poll, decision: PollDecision) -> Poll:
 
 def occurrences(decision: PollDecision) -> list[str]:
     return [effect.dedupe_key.split(":")[3] for effect in decision.effects]
-
-

@@ -42,12 +42,18 @@ def test_P16_two_drivers_on_one_file_do_each_run_once(tmp_path: Path) -> None:
         other = stage.open()
         await stage.drive(125, stage.driver("a", slots=8), stage.driver("b", store=other, slots=8))
         assert stage.book.reads_of() == Counter({f"p{n}": 3 for n in range(60)})
-        rows = await stage.sql("SELECT subject, scheduled_for, count(*) AS n FROM run GROUP BY subject, scheduled_for HAVING n > 1")
+        rows = await stage.sql(
+            "SELECT subject, scheduled_for, count(*) AS n FROM run GROUP BY subject, scheduled_for HAVING n > 1"
+        )
         assert rows == []
-        by = await stage.sql("SELECT claimed_by, count(*) AS n FROM run WHERE kind = 'poll' GROUP BY claimed_by ORDER BY claimed_by")
+        by = await stage.sql(
+            "SELECT claimed_by, count(*) AS n FROM run WHERE kind = 'poll' GROUP BY claimed_by ORDER BY claimed_by"
+        )
         assert [row["claimed_by"] for row in by] == ["a", "b"]
         assert len(stage.book.acts) == len(set(stage.book.acts)) == 60
-        claims = await stage.sql("SELECT count(*) AS n FROM run WHERE claimed_by IS NULL OR started_at IS NULL OR claim_expires_at IS NULL")
+        claims = await stage.sql(
+            "SELECT count(*) AS n FROM run WHERE claimed_by IS NULL OR started_at IS NULL OR claim_expires_at IS NULL"
+        )
         assert claims == [{"n": 0}]
         await other.close()
         await stage.store.close()

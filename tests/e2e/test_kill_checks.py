@@ -109,7 +109,10 @@ PLANTS: dict[str, tuple[str, Callable[[Evidence], Evidence]]] = {
         "I31 op_1.3",
         lambda found: replace(found, runs=[*found.runs, run(3, 105.0, "running", by="life-1")]),  # type: ignore[list-item]  # as above
     ),
-    "a worker that ended by itself": ("life 0", lambda found: replace(found, log=Log(faults=["life 0 ended by itself with code 1"]))),
+    "a worker that ended by itself": (
+        "life 0",
+        lambda found: replace(found, log=Log(faults=["life 0 ended by itself with code 1"])),
+    ),
 }
 
 

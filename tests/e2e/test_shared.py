@@ -21,7 +21,9 @@ WAIT = (
 @contextmanager
 def sereno(folder: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
     """Runs a command in a process of its own; it is killed if the test leaves it behind."""
-    with subprocess.Popen([*SERENO, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*SERENO, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield process
         finally:
@@ -43,7 +45,10 @@ def test_W09_W22_up_and_two_waits_share_one_operation_without_a_doubled_request(
     with sereno(tmp_path, "up") as up:
         assert up.stdout is not None and up.stdout.readline().startswith("Watching ")
         job = f"{looks.url}/jobs/shared"
-        with sereno(tmp_path, "wait", "generic-status", job, *WAIT) as one, sereno(tmp_path, "wait", "generic-status", job, *WAIT) as two:
+        with (
+            sereno(tmp_path, "wait", "generic-status", job, *WAIT) as one,
+            sereno(tmp_path, "wait", "generic-status", job, *WAIT) as two,
+        ):
             first, second = ended(one)["operation"], ended(two)["operation"]
         up.send_signal(signal.SIGTERM)
         assert up.wait(timeout=60) == 0

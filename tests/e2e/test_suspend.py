@@ -26,7 +26,9 @@ def libfaketime() -> str:
     """The library of the Debian package `faketime`; installed where that is possible, else the test is skipped by name."""
     if _library() is None and os.geteuid() == 0 and shutil.which("apt-get"):
         command = ["apt-get", "install", "-y", "--no-install-recommends", "faketime"]
-        subprocess.run(command, capture_output=True, timeout=120, check=False, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+        subprocess.run(
+            command, capture_output=True, timeout=120, check=False, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        )
     found = _library()
     if found is None:
         pytest.skip("the Debian package faketime is not installed and could not be installed here")
@@ -56,7 +58,9 @@ def test_W08_I7_a_suspended_host_wakes_without_a_burst(tmp_path: Path, libfaketi
         f'[[poll]]\nname = "p{n}"\nevery = "2h"\njitter = "0s"\nsource = {{ type = "http", url = "{looks.url}/page/{n}" }}\n'
         for n in range(POLLS)
     )
-    settings = f'[egress]\nallow = ["127.0.0.1:{looks.port}"]\n[pools."host:127.0.0.1:{looks.port}"]\nrate = {RATE}\nburst = {BURST}\n'
+    settings = (
+        f'[egress]\nallow = ["127.0.0.1:{looks.port}"]\n[pools."host:127.0.0.1:{looks.port}"]\nrate = {RATE}\nburst = {BURST}\n'
+    )
     (tmp_path / "sereno.toml").write_text(settings + polls)
     faked = {
         **os.environ,
@@ -81,7 +85,9 @@ def test_W08_I7_a_suspended_host_wakes_without_a_burst(tmp_path: Path, libfaketi
     looks.close()
     assert looks.by_path() == Counter({f"/page/{n}": 2 for n in range(POLLS)})
     woken = looks.since(POLLS)
-    print(f"{len(woken)} requests in {woken[-1] - woken[0]:.2f} s after the sleep; over the limit by {burst_over(woken, rate=RATE, burst=BURST):.2f}")
+    print(
+        f"{len(woken)} requests in {woken[-1] - woken[0]:.2f} s after the sleep; over the limit by {burst_over(woken, rate=RATE, burst=BURST):.2f}"
+    )
     assert burst_over(woken, rate=RATE, burst=BURST) <= RATE * ON_THE_WAY_S
     assert woken[-1] - woken[0] >= (POLLS - BURST) / RATE - ON_THE_WAY_S
     text = (tmp_path / "log").read_text()

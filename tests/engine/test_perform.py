@@ -57,7 +57,7 @@ async def test_a_missing_source_plug_in_is_a_failed_read() -> None:
     """A poll whose plug-in is gone says so instead of ending the driver."""
     desk = Desk()
     await desk.polls(1)
-    await desk.sql("UPDATE poll SET spec = replace(spec, '\"source_type\":\"scripted\"', '\"source_type\":\"gone\"')")
+    await desk.sql('UPDATE poll SET spec = replace(spec, \'"source_type":"scripted"\', \'"source_type":"gone"\')')
     await desk.perform()
     assert "no source plug-in named gone" in (await desk.one(POLL))["last_error"]
 
@@ -121,7 +121,9 @@ async def test_an_attempt_ends_as_its_outcome_says(outcome: Outcome, state: str)
     assert (await desk.one(DELIVERY))["state"] == state
 
 
-@pytest.mark.parametrize(("policy", "state"), [(Policy.KEYED, "sending"), (Policy.AT_LEAST_ONCE, "sending"), (Policy.AT_MOST_ONCE, "ambiguous")])
+@pytest.mark.parametrize(
+    ("policy", "state"), [(Policy.KEYED, "sending"), (Policy.AT_LEAST_ONCE, "sending"), (Policy.AT_MOST_ONCE, "ambiguous")]
+)
 async def test_an_action_that_raises_may_have_acted(policy: Policy, state: str) -> None:
     """Only "unknown" is honest: repeated under the same key where that is safe, shown to a person where it is not (I19)."""
     desk = Desk()
@@ -168,7 +170,7 @@ async def test_a_missing_action_plug_in_is_dead_and_says_so() -> None:
     """Nothing can be sent by a plug-in that is not there; the delivery waits for a person."""
     desk = Desk()
     await desk.delivery()
-    await desk.sql("UPDATE delivery SET effect = replace(effect, '\"type\":\"scripted\"', '\"type\":\"gone\"')")
+    await desk.sql('UPDATE delivery SET effect = replace(effect, \'"type":"scripted"\', \'"type":"gone"\')')
     await desk.perform()
     row = await desk.one(DELIVERY)
     assert row["state"] == "dead"
@@ -340,7 +342,9 @@ async def test_an_unavailable_store_reaches_the_driver() -> None:
     assert (await desk.one(OPERATION))["parked"] is None
 
 
-@pytest.mark.parametrize("point", ["poll.read", "operation.before_send", "operation.replied", "delivery.before_act", "delivery.acted"])
+@pytest.mark.parametrize(
+    "point", ["poll.read", "operation.before_send", "operation.replied", "delivery.before_act", "delivery.acted"]
+)
 async def test_each_named_point_is_passed_once(point: str) -> None:
     """The crash points that the kill tests use are where they say, once in each piece of work."""
     desk = Desk()

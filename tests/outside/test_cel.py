@@ -13,7 +13,15 @@ from sereno.outside.cel_cost import MOST_UNITS, Weight, cost_of
 from sereno.ports import Condition
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-ITEMS: dict[str, Json] = {"price": 19.5, "count": 3, "name": "Blue Lamp", "tags": ["a", "b"], "none": None, "big": 2**53, "on": True}
+ITEMS: dict[str, Json] = {
+    "price": 19.5,
+    "count": 3,
+    "name": "Blue Lamp",
+    "tags": ["a", "b"],
+    "none": None,
+    "big": 2**53,
+    "on": True,
+}
 MATCH, NO_MATCH = Verdict(VerdictKind.MATCH), Verdict(VerdictKind.NO_MATCH)
 
 

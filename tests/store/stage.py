@@ -125,7 +125,9 @@ def unchanged(work: PollWork, due: datetime, **changes: Any) -> PollDecision:
 def effect(key: str, *, pool: str = "host:hooks.example.com", subject: str = "poll_x", note: str = "", **changes: Any) -> Effect:
     """One notification to be."""
     told = action(policy=Policy.KEYED)
-    return Effect(dedupe_key=key, action=told, pool=pool, title="t", body="b", payload={"n": 1, "note": note}, subject=subject, **changes)
+    return Effect(
+        dedupe_key=key, action=told, pool=pool, title="t", body="b", payload={"n": 1, "note": note}, subject=subject, **changes
+    )
 
 
 def known(external_id: str, now: datetime, **changes: Any) -> KnownObject:
@@ -166,7 +168,9 @@ def question(work: OperationWork, at: datetime, answer_by: datetime) -> Escalati
     )
 
 
-def done(state: DeliveryState = DeliveryState.DELIVERED, due: datetime | None = None, kind: OutcomeKind = OutcomeKind.DONE) -> DeliveryDecision:
+def done(
+    state: DeliveryState = DeliveryState.DELIVERED, due: datetime | None = None, kind: OutcomeKind = OutcomeKind.DONE
+) -> DeliveryDecision:
     """What an attempt writes."""
     return DeliveryDecision(state=state, due=due, outcome=Outcome(kind, "200"), reason=str(state))
 

@@ -113,7 +113,9 @@ async def test_W35_an_escalated_operation_is_claimed_at_its_answer_deadline_only
     work = await stage.claim_operation()
     answer_by = stage.now + timedelta(hours=3)
     asked = question(work, stage.now, answer_by)
-    await stage.work.commit_operation(work, pending(work, stage.now, answer_by, state="escalated", escalation=asked, next_poll_at=None))
+    await stage.work.commit_operation(
+        work, pending(work, stage.now, answer_by, state="escalated", escalation=asked, next_poll_at=None)
+    )
     stage.later(timedelta(hours=2))
     assert await stage.claim() == []
     stage.later(timedelta(hours=1))
@@ -298,7 +300,9 @@ async def test_P16_two_processes_on_one_file_never_share_a_row(tmp_path: Path) -
         for number in range(60):
             await one.poll(f"p{number}")
         await one.operation("job-1"), await one.operation("job-2")
-        batches = await asyncio.gather(*(stage.claim(5, worker=name) for _ in range(8) for stage, name in ((one, "a"), (two, "b"))))
+        batches = await asyncio.gather(
+            *(stage.claim(5, worker=name) for _ in range(8) for stage, name in ((one, "a"), (two, "b")))
+        )
         claimed = [subject for works in batches for subject in subjects(works)]
         assert len(claimed) == len(set(claimed)) == 62
         assert {work.lease.worker for works in batches for work in works} == {"a", "b"}

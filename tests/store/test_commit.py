@@ -59,7 +59,9 @@ async def test_P04_I18_cursor_objects_run_and_effects_are_one_commit(stage: Stag
     poll = await stage.poll()
     work = await stage.claim_poll()
     objects = {key: known(key, stage.now, matching=True, kept={"n": 2**70}) for key in ("a", "b", "b\0c", "\u2028\U0001f600'\"")}
-    decision = unchanged(work, stage.now, cursor="etag-2", remember=objects, effects=(effect("k1"), effect("k2")), changed=2, matched=2)
+    decision = unchanged(
+        work, stage.now, cursor="etag-2", remember=objects, effects=(effect("k1"), effect("k2")), changed=2, matched=2
+    )
     await stage.work.commit_poll(work, decision)
     (facts,) = [facts for facts in await decided(stage, poll) if facts["decision"] == "run"]
     assert facts["effects"] == ["k1", "k2"] and facts["changed"] == 2
@@ -68,7 +70,10 @@ async def test_P04_I18_cursor_objects_run_and_effects_are_one_commit(stage: Stag
     assert [work.delivery.effect.dedupe_key for work in sent] == ["k1", "k2"]
     (again,) = [work for work in works if isinstance(work, PollWork)]
     assert again.poll.cursor == "etag-2" and dict(again.poll.known) == objects and again.poll.matches == 2
-    assert (await stage.one("SELECT cursor_before b, cursor_after a FROM run WHERE number = 1 AND kind = 'poll'")) == {"b": None, "a": "etag-2"}
+    assert (await stage.one("SELECT cursor_before b, cursor_after a FROM run WHERE number = 1 AND kind = 'poll'")) == {
+        "b": None,
+        "a": "etag-2",
+    }
     await stage.work.commit_poll(again, unchanged(again, stage.now + MINUTE, forget=("a", "b\0c")))
     left = [row["external_id"] for row in await stage.sql("SELECT external_id FROM poll_object")]
     assert left == ["b", "\u2028\U0001f600'\""]
@@ -140,11 +145,15 @@ async def test_an_edited_definition_fires_nothing_and_loses_no_change(stage: Sta
     other = spec(schedule=Interval(timedelta(minutes=9), anchor=START))
     await stage.store.definitions.edit_poll(ANNA, "prices", other, pool=HOST, due=stage.now, managed_by="user")
     found = {"a": known("a", stage.now)}
-    await stage.work.commit_poll(work, unchanged(work, stage.now + MINUTE, cursor="etag-2", remember=found, effects=(effect("k"),), changed=1))
+    await stage.work.commit_poll(
+        work, unchanged(work, stage.now + MINUTE, cursor="etag-2", remember=found, effects=(effect("k"),), changed=1)
+    )
     assert await stage.sql("SELECT * FROM delivery") == [] and await stage.sql("SELECT * FROM poll_object") == []
     again = await stage.claim_poll()
     assert again.poll.cursor is None and again.poll.spec == other and again.lease.revision == work.lease.revision + 1
-    await stage.store.definitions.edit_poll(ANNA, "prices", replace(other, keep="digest"), pool=HOST, due=stage.now, managed_by="user")
+    await stage.store.definitions.edit_poll(
+        ANNA, "prices", replace(other, keep="digest"), pool=HOST, due=stage.now, managed_by="user"
+    )
     await stage.work.commit_poll(again, unchanged(again, stage.now + MINUTE, cursor="etag-3"))
     assert (await stage.claim_poll()).poll.cursor == "etag-3", "where nothing was found the cursor is taken"
 
@@ -328,7 +337,9 @@ async def test_a_group_of_commits_stands_or_falls_one_by_one(stage: Stage) -> No
     await stage.work.release(works[1])
     executor = stage.store.executor
     assert isinstance(executor, InlineExecutor)
-    jobs = [Job(joined=stage.work._commit_polls, item=PollCommit(work, unchanged(work, stage.now + MINUTE), [])) for work in works]
+    jobs = [
+        Job(joined=stage.work._commit_polls, item=PollCommit(work, unchanged(work, stage.now + MINUTE), [])) for work in works
+    ]
     run_group(executor.connection, jobs)
     assert [type(job.error) for job in jobs] == [type(None), LeaseLost, type(None), type(None)]
     assert len(await stage.sql("SELECT 1 FROM run WHERE status = 'ok'")) == 3

@@ -43,7 +43,9 @@ async def test_writes_that_wait_together_share_one_commit(path: Path) -> None:
     executor = ThreadExecutor(path, gather_s=0.02)
     before = path.with_name("x.db-wal").stat().st_size if path.with_name("x.db-wal").exists() else 0
     commits: list[int] = []
-    await executor.peek(lambda connection: connection.set_trace_callback(lambda sql: commits.append(1) if sql == "COMMIT" else None))
+    await executor.peek(
+        lambda connection: connection.set_trace_callback(lambda sql: commits.append(1) if sql == "COMMIT" else None)
+    )
     got = await asyncio.gather(*(executor.write(insert(number)) for number in range(100)))
     assert got == list(range(100)) and await executor.read(count) == 100
     assert 1 <= len(commits) <= 3 and before >= 0
@@ -147,7 +149,9 @@ def test_I30_a_commit_that_fails_is_the_error_of_every_job_in_it(path: Path) -> 
     assert count(connection) == 0
 
 
-@pytest.mark.parametrize("code, kind", [("SQLITE_BUSY", Unavailable), ("SQLITE_IOERR_FSYNC", Unavailable), ("SQLITE_CONSTRAINT", InvariantBroken)])
+@pytest.mark.parametrize(
+    "code, kind", [("SQLITE_BUSY", Unavailable), ("SQLITE_IOERR_FSYNC", Unavailable), ("SQLITE_CONSTRAINT", InvariantBroken)]
+)
 def test_sqlite_errors_are_told_apart(code: str, kind: type[Exception]) -> None:
     """Trouble that may pass is Unavailable with a hint; a refused statement is our mistake."""
     error = sqlite3.OperationalError("x")

@@ -27,7 +27,9 @@ async def stage() -> AsyncIterator[Stage]:
     burst=st.integers(1, 20),
     steps=st.lists(st.tuples(st.integers(0, 20 * SECOND), st.integers(1, 30)), min_size=1, max_size=40),
 )
-def test_W29_sends_in_any_window_stay_under_burst_plus_rate_times_its_length(rate: float, burst: int, steps: list[tuple[int, int]]) -> None:
+def test_W29_sends_in_any_window_stay_under_burst_plus_rate_times_its_length(
+    rate: float, burst: int, steps: list[tuple[int, int]]
+) -> None:
     """Whatever is asked when, no window holds more sends than the bucket promises."""
     bucket, now, sends = Bucket(rate=rate, burst=burst, tat=0), 1_000 * SECOND, []
     for wait, wanted in steps:
@@ -61,7 +63,9 @@ async def test_I7_a_thousand_polls_of_one_host_wake_from_eight_hours_without_a_b
         stage.clock.at = due
     assert len(sends) == 1_000 == len({poll for _, poll in sends}), "one run each"
     at = [(instant - woke).total_seconds() for instant, _ in sends]
-    assert all(last - first + 1 <= 5 + 4.0 * (at[last] - at[first]) + 1e-3 for first in range(1_000) for last in range(first, 1_000, 7))
+    assert all(
+        last - first + 1 <= 5 + 4.0 * (at[last] - at[first]) + 1e-3 for first in range(1_000) for last in range(first, 1_000, 7)
+    )
     assert at[-1] <= 1_000 / 4 + 1, "and the rate is used"
 
 

@@ -34,7 +34,7 @@ def headers_rule(value: Json) -> str | None:
         if name.lower() in _OURS:
             return f"{name} is set by Sereno itself"
         if _SECRET_HEADER.search(name):
-            return f"{name} would hold a secret; write credential = \"NAME\" and a [credentials.NAME] section instead"
+            return f'{name} would hold a secret; write credential = "NAME" and a [credentials.NAME] section instead'
         if not isinstance(text, str) or not _FIELD.fullmatch(text):
             return f"{name} must be a text of 1 to 1,024 printable ASCII characters"
     return None
@@ -69,7 +69,11 @@ class Seen:
     def encode(self) -> str:
         """The cursor as small JSON text."""
         known: dict[str, Json] = {
-            "options": self.options, "etag": self.etag, "modified": self.modified, "content": self.content, "shared": [*self.shared]
+            "options": self.options,
+            "etag": self.etag,
+            "modified": self.modified,
+            "content": self.content,
+            "shared": [*self.shared],
         }
         return canonical({name: value for name, value in known.items() if value}).decode()
 
@@ -122,15 +126,21 @@ def settle_early(reply: Reply, seen: Seen, now: datetime) -> Reading | FailedRea
     wait, note = _wait(reply, now)
     if reply.status == 304:
         if not seen.content or not (seen.etag or seen.modified):
-            return FailedReading(ReadFailure.BAD_CONTENT, "the server said 304 Not Modified to a request without validators", reply.hops, wait)
+            return FailedReading(
+                ReadFailure.BAD_CONTENT, "the server said 304 Not Modified to a request without validators", reply.hops, wait
+            )
         return Reading(cursor=seen.text, unchanged=True, requests=reply.hops, minimum_wait_until=wait, note=note)
     if reply.status in (200, 203):
         return reply
     failure, message = _status(reply.status, wait is not None)
-    return FailedReading(failure, f"the server answered {reply.status}: {message}" + (f"; {note}" if note else ""), reply.hops, wait)
+    return FailedReading(
+        failure, f"the server answered {reply.status}: {message}" + (f"; {note}" if note else ""), reply.hops, wait
+    )
 
 
-def settle(objects: Sequence[SourceObject], reply: HttpReply, seen: Seen, now: datetime, *, complete: bool, note: str | None = None) -> Reading:
+def settle(
+    objects: Sequence[SourceObject], reply: HttpReply, seen: Seen, now: datetime, *, complete: bool, note: str | None = None
+) -> Reading:
     """Makes the reading of a 200: `unchanged` where the content is what it was, else the objects, with the next cursor.
 
     Validators of an answer behind a redirect are not kept: they belong to another address.

@@ -212,7 +212,12 @@ def _object(entry: _Entry, feed: str, shared: Sequence[str]) -> SourceObject:
         identity = entry.link or "sha256:" + digest(named)
     title = entry.title or cut(entry.text.partition("\n")[0], 80) or entry.link
     payload: Json = {
-        "title": title, "link": entry.link, "summary": entry.text[:_MAX_SUMMARY], "author": entry.author, "feed": feed, **entry.times
+        "title": title,
+        "link": entry.link,
+        "summary": entry.text[:_MAX_SUMMARY],
+        "author": entry.author,
+        "feed": feed,
+        **entry.times,
     }
     content = digest(canonical([entry.title, entry.link, entry.text]))
     return SourceObject(external_id(identity), content, payload, cut(title, 200), entry.link or None)

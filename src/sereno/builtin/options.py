@@ -25,11 +25,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _BAD_URL = re.compile(r"[\x00-\x20\x7f\\]")
 
 
-def check_options(where: str, options: Mapping[str, Json], rules: Mapping[str, Rule], required: Collection[str] = ()) -> list[Fault]:
+def check_options(
+    where: str, options: Mapping[str, Json], rules: Mapping[str, Rule], required: Collection[str] = ()
+) -> list[Fault]:
     """Lists unknown names, missing names and wrong values; `where` prefixes each place (`source.url`)."""
-    faults = [
-        Fault(f"{where}.{name}", "is missing", f"give {name}") for name in required if options.get(name) in (None, "", [])
-    ]
+    faults = [Fault(f"{where}.{name}", "is missing", f"give {name}") for name in required if options.get(name) in (None, "", [])]
     for name, value in options.items():
         rule = rules.get(name)
         if rule is None:
@@ -201,4 +201,6 @@ def only_local(where: str, what: str, origin: str) -> list[Fault]:
     """Refuses what touches this machine unless it was written in the configuration or at the local command line."""
     if origin in LOCAL_ORIGINS:
         return []
-    return [Fault(where, f"a {what} may not be set from {origin}", "write it in sereno.toml or add it with the local command line")]
+    return [
+        Fault(where, f"a {what} may not be set from {origin}", "write it in sereno.toml or add it with the local command line")
+    ]

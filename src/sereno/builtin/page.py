@@ -52,7 +52,7 @@ def check_content(where: str, options: Mapping[str, Json]) -> list[Fault]:
     faults = []
     kind = options.get("format", "auto")
     if "items" in options and "id" not in options:
-        faults.append(Fault(f"{where}.id", "is missing", "say which field tells items apart, for example id = \"id\""))
+        faults.append(Fault(f"{where}.id", "is missing", 'say which field tells items apart, for example id = "id"'))
     for name in ("id", "title", "link"):
         if name in options and "items" not in options:
             faults.append(Fault(f"{where}.{name}", "has a meaning only beside items"))

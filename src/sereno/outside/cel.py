@@ -152,4 +152,6 @@ def _explain(message: str) -> str:
 
 def _advice(name: str) -> str:
     known = f"known names are {', '.join(NAMES)}"
-    return did_you_mean(name, NAMES) or (f"{known}; a field of the object is written object.{name}" if name.isidentifier() else known)
+    return did_you_mean(name, NAMES) or (
+        f"{known}; a field of the object is written object.{name}" if name.isidentifier() else known
+    )

@@ -27,7 +27,9 @@ MALFORMED: dict[str, bytes] = {
     "unquoted attribute": b"<rss version=2.0><channel><item><guid isPermaLink=false>1</guid></item></channel></rss>",
     "no namespace": b"<feed><entry><id>1</id><title>x</title></entry></feed>",
     "undeclared prefix": b"<rss><channel><item><foo:bar>x</foo:bar><guid>1</guid></item></channel></rss>",
-    "wrong encoding label": "<?xml version='1.0' encoding='utf-8'?><rss><channel><item><title>naïve</title></item></channel></rss>".encode("cp1252"),
+    "wrong encoding label": "<?xml version='1.0' encoding='utf-8'?><rss><channel><item><title>naïve</title></item></channel></rss>".encode(
+        "cp1252"
+    ),
     "unknown encoding label": b"<?xml version='1.0' encoding='klingon'?><rss><channel><item><guid>1</guid></item></channel></rss>",
     "utf-7 label": b"<?xml version='1.0' encoding='utf-7'?><rss><channel><item><title>+ADw-script+AD4-</title><guid>1</guid></item></channel></rss>",
     "utf-16 label on ascii": b"<?xml version='1.0' encoding='utf-16'?><rss><channel><item><guid>1</guid></item></channel></rss>",
@@ -37,7 +39,9 @@ MALFORMED: dict[str, bytes] = {
     "junk after": GOOD.encode() + b"<script>x</script><rss>",
     "two roots": GOOD.encode() + GOOD.encode(),
     "nested deeply": b"<rss><channel><item><title>" + b"<a>" * 100_000 + b"</title></item></channel></rss>",
-    "many attributes": b"<rss><channel><item " + b" ".join(b"a%d='1'" % n for n in range(20_000)) + b"><guid>1</guid></item></channel></rss>",
+    "many attributes": b"<rss><channel><item "
+    + b" ".join(b"a%d='1'" % n for n in range(20_000))
+    + b"><guid>1</guid></item></channel></rss>",
     "nested namespaces": b"<rss><channel>" + b"<a xmlns:n='u'>" * 50_000 + b"</rss>",
     "nested prefixes": b"<rss><channel>" + b"".join(b"<a xmlns:n%d='u'>" % n for n in range(20_000)) + b"</rss>",
     "huge title": b"<rss><channel><item><title>" + b"x" * 1_000_000 + b"</title></item></channel></rss>",

@@ -63,7 +63,9 @@ class EmailAction:
         faults = check_options("action", options, self._rules, ["host", "from", "to"])
         if ("username" in options) != ("password" in options):
             missing = "password" if "username" in options else "username"
-            faults.append(Fault(f"action.{missing}", "is missing", "a login takes username and password (the NAME of a credential)"))
+            faults.append(
+                Fault(f"action.{missing}", "is missing", "a login takes username and password (the NAME of a credential)")
+            )
         if "password" in options and options.get("tls") == "none":
             faults.append(Fault("action.tls", "would send the password in the clear", "use starttls or tls"))
         return faults

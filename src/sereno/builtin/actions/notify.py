@@ -30,7 +30,9 @@ class NotifyAction:
 
     _rules: Mapping[str, Rule] = {"target": credential_name}
 
-    def __init__(self, resolve_target: ResolveSecret, python: str = sys.executable, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, resolve_target: ResolveSecret, python: str = sys.executable, environ: Mapping[str, str] = os.environ
+    ) -> None:
         self._resolve = resolve_target
         self._python = python
         self._environ = environ

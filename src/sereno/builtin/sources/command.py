@@ -76,9 +76,13 @@ def _failure(done: Finished, command: Run, secrets: Sequence[str]) -> FailedRead
         case Ended.NOT_STARTED:
             return FailedReading(ReadFailure.MISSING, f"the command could not be started: {done.problem}")
         case Ended.TIMEOUT:
-            return FailedReading(ReadFailure.UNREACHABLE, f"the command was ended after {command.seconds:g}s with all it had started")
+            return FailedReading(
+                ReadFailure.UNREACHABLE, f"the command was ended after {command.seconds:g}s with all it had started"
+            )
         case Ended.CAP:
-            return FailedReading(ReadFailure.BAD_CONTENT, f"the command wrote more than {command.max_bytes:,} bytes and was ended")
+            return FailedReading(
+                ReadFailure.BAD_CONTENT, f"the command wrote more than {command.max_bytes:,} bytes and was ended"
+            )
         case Ended.EXIT if done.code == 0:
             return None
         case Ended.EXIT:

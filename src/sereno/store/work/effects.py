@@ -42,7 +42,9 @@ def insert(connection: sqlite3.Connection, outgoing: Outgoing, now: int) -> tupl
     return wakes, suppressed
 
 
-def _insert_one(connection: sqlite3.Connection, outgoing: Outgoing, effect: Effect, identifier: str, *, due: int, now: int) -> bool:
+def _insert_one(
+    connection: sqlite3.Connection, outgoing: Outgoing, effect: Effect, identifier: str, *, due: int, now: int
+) -> bool:
     done = connection.execute(
         named("commit")["delivery"],
         {

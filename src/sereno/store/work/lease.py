@@ -87,7 +87,9 @@ def park(connection: sqlite3.Connection, work: Work, reason: str, observation: O
     if observation is not None:
         facts["observation"] = observation_json(observation)
         if kind is Kind.OPERATION:
-            connection.execute(named("commit")["operation_facts"], {**_key(work), "now": now, "checked_at": now, **seen(observation)})
+            connection.execute(
+                named("commit")["operation_facts"], {**_key(work), "now": now, "checked_at": now, **seen(observation)}
+            )
     row = {"workspace": workspace, "id": subject, "run": work.lease.run}
     park_row(connection, kind, row, reason, now, facts)
     wake_pool(connection, workspace, fence["pool"], now)

@@ -43,7 +43,9 @@ def commit_operation(connection: sqlite3.Connection, commit: OperationCommit, no
         woken, suppressed = insert(connection, outgoing, now)
         wakes += woken
     _close_run(connection, commit, now)
-    append(connection, [_entry(commit, fence, {"used": used, "due": due, "edited": edited, "suppressed": suppressed, "now": now})])
+    append(
+        connection, [_entry(commit, fence, {"used": used, "due": due, "edited": edited, "suppressed": suppressed, "now": now})]
+    )
     wake_pools(connection, wakes, now)
 
 

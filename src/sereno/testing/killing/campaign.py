@@ -195,7 +195,10 @@ class Campaign:
 
     def _left(self) -> dict[str, int]:
         with sqlite3.connect(f"file:{self.options.database}?mode=ro", uri=True) as database:
-            asked = {name: database.execute(query, {"calm": int(self.log.calm_at * 1e6)}).fetchone()[0] for name, query in _LEFT.items()}
+            asked = {
+                name: database.execute(query, {"calm": int(self.log.calm_at * 1e6)}).fetchone()[0]
+                for name, query in _LEFT.items()
+            }
         database.close()
         return asked
 

@@ -170,7 +170,11 @@ def recovery(evidence: Evidence) -> tuple[list[float], list[str]]:
         late.append(seconds)
         if max(seconds, after_lease) > evidence.allowed_late_s():
             stuck.append(f"I31 {run['subject']}.{run['number']}: taken up again {seconds:.2f} s after its worker was lost")
-    stuck += [f"I31 {run['subject']}.{run['number']}: still running after the drain" for run in evidence.runs if run["status"] == "running"]
+    stuck += [
+        f"I31 {run['subject']}.{run['number']}: still running after the drain"
+        for run in evidence.runs
+        if run["status"] == "running"
+    ]
     return late, stuck
 
 
@@ -188,7 +192,10 @@ def figures(evidence: Evidence) -> dict[str, Any]:
     killed = {life.number for life in log.lives if life.killed is not None}
     late = sorted(recovery(evidence)[0])
     gaps = [b["at"] - a["at"] for found in evidence.arrivals.values() for a, b in zip(found, found[1:], strict=False)]
-    persisted, wire = sum(row["status_requests_used"] for row in evidence.operations.values()), sum(map(len, evidence.arrivals.values()))
+    persisted, wire = (
+        sum(row["status_requests_used"] for row in evidence.operations.values()),
+        sum(map(len, evidence.arrivals.values())),
+    )
     span = (log.calm_at - log.lives[0].started) or 1.0
     return {
         "cycles": evidence.options.cycles,
