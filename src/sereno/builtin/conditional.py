@@ -79,7 +79,7 @@ class Seen:
 
 
 def seen_before(cursor: str | None, options: Mapping[str, Json]) -> Seen:
-    """Reads a cursor; an absent, broken or foreign one counts as nothing seen."""
+    """Reads a cursor that `encode` wrote; an absent, broken or foreign one counts as nothing seen."""
     mark = digest(orjson.dumps(dict(options), option=orjson.OPT_SORT_KEYS))[:16]
     try:
         known = orjson.loads(cursor) if cursor else None
@@ -87,15 +87,7 @@ def seen_before(cursor: str | None, options: Mapping[str, Json]) -> Seen:
         known = None
     if not isinstance(known, dict) or known.get("options") != mark:
         return Seen(mark)
-    etag, modified, content, shared = (known.get(name) for name in ("etag", "modified", "content", "shared"))
-    return Seen(
-        mark,
-        etag if isinstance(etag, str) and _FIELD.fullmatch(etag) else None,
-        modified if isinstance(modified, str) and _FIELD.fullmatch(modified) else None,
-        content if isinstance(content, str) else None,
-        [text for text in shared if isinstance(text, str)] if isinstance(shared, list) else (),
-        cursor,
-    )
+    return Seen(mark, known.get("etag"), known.get("modified"), known.get("content"), known.get("shared", ()), cursor)
 
 
 async def get(options: Mapping[str, Json], seen: Seen, guarded: Guarded) -> Reply:

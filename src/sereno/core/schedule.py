@@ -1,9 +1,10 @@
 """Schedules: when a poll falls due next. At most one catch-up run, jitter drawn from a seed, no clock."""
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sereno.core.values import FAR_FUTURE, digest, from_micros, to_micros
+from sereno.core.values import FAR_FUTURE, from_micros, to_micros
 
 SHORTEST = timedelta(seconds=1)
 _LAST = to_micros(FAR_FUTURE)
@@ -80,5 +81,5 @@ def _place(jitter: timedelta, seed: str) -> int:
     """The stable share of the jitter, in microseconds: SHA-256 of the seed read as a fraction."""
     if not jitter:
         return 0
-    share = int(digest(seed.encode())[:16], 16)
+    share = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")
     return (share * (jitter // timedelta(microseconds=1))) >> 64
