@@ -37,6 +37,7 @@ class Polls:
         config.write_text(_SETTINGS.format(port=self._port))
         app = await self._stack.enter_async_context(open_app(load_settings(str(config), {}, self._folder)))
         self._app = app
+        app.set_up_logs(level="warning", form="text")
         await app.apply()
         models = [
             read_model({"name": name, "source": {"type": "http", "url": url}, "every": "1h"})
