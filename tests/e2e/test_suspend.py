@@ -85,10 +85,9 @@ def test_W08_I7_a_suspended_host_wakes_without_a_burst(tmp_path: Path, libfaketi
     looks.close()
     assert looks.by_path() == Counter({f"/page/{n}": 2 for n in range(POLLS)})
     woken = looks.since(POLLS)
-    print(
-        f"{len(woken)} requests in {woken[-1] - woken[0]:.2f} s after the sleep; over the limit by {burst_over(woken, rate=RATE, burst=BURST):.2f}"
-    )
-    assert burst_over(woken, rate=RATE, burst=BURST) <= RATE * ON_THE_WAY_S
+    over = burst_over(woken, rate=RATE, burst=BURST)
+    print(f"{len(woken)} requests in {woken[-1] - woken[0]:.2f} s after the sleep; over the limit by {over:.2f}")
+    assert over <= RATE * ON_THE_WAY_S
     assert woken[-1] - woken[0] >= (POLLS - BURST) / RATE - ON_THE_WAY_S
     text = (tmp_path / "log").read_text()
     assert text.count("the host clock stepped") == 1, text[-2000:]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from sereno.builtin.actions.command import CommandAction
 from sereno.builtin.actions.console import ConsoleAction
@@ -16,17 +16,20 @@ from sereno.builtin.sources.feed import FeedSource
 from sereno.builtin.sources.file import FileSource
 from sereno.builtin.sources.http import HttpSource
 from sereno.core.errors import Fault, NotAllowed, SetupError
+from sereno.core.observation import Reply
 from sereno.outside.cel import CelConditions
 from sereno.outside.credentials import Credentials, Unusable
 from sereno.outside.egress.allow import Allow
-from sereno.outside.egress.gate import Gate
 from sereno.outside.egress.resolve import Refused, SystemResolver, check_address, checked_addresses
 from sereno.outside.redaction import Redaction
 from sereno.outside.secret import looks_like_secret, secrets_in_url
 from sereno.outside.url import BAD_PORTS, BadUrl, parse_url
-from sereno.ports import Action, CredentialConfig, Plugins, SecretPlace, Source
+from sereno.ports import Action, CredentialConfig, Fetch, Plugins, SecretPlace, Source
 from sereno.settings import Loaded, Settings
 from sereno.settings.config import Reference
+
+if TYPE_CHECKING:
+    from sereno.outside.egress.gate import Gate
 
 MAIL_PORTS = frozenset({25, 465, 587})
 
@@ -35,7 +38,7 @@ MAIL_PORTS = frozenset({25, 465, 587})
 class Outside:
     """The one way out: gate, credentials, redaction, and the address check for what is not HTTP."""
 
-    gate: Gate
+    gate: "LazyGate"
     credentials: Credentials
     redaction: Redaction
     allow: Allow
@@ -61,8 +64,7 @@ class Outside:
             raise SetupError(
                 "the settings are not right; nothing was started", [Fault(loaded.where("credentials"), str(error))]
             ) from error
-        gate = Gate(allow=allow, credentials=credentials, redaction=redaction)
-        return cls(gate, credentials, redaction, allow, SystemResolver(threads=4))
+        return cls(LazyGate(allow, credentials, redaction), credentials, redaction, allow, SystemResolver(threads=4))
 
     async def address(self, host: str, port: int) -> str:
         """The one address to connect to for what is not HTTP (mail). Raises NotAllowed, OSError."""
@@ -83,6 +85,28 @@ class Outside:
         """Closes idle connections and resolver threads."""
         self.resolver.close()
         await self.gate.close()
+
+
+class LazyGate:
+    """The egress gate, made at the first request: a command that asks nobody outside does not pay for the HTTP client."""
+
+    def __init__(self, allow: Allow, credentials: Credentials, redaction: Redaction):
+        self._parts = (allow, credentials, redaction)
+        self._gate: Gate | None = None
+
+    async def fetch(self, request: Fetch) -> Reply:
+        """See `ports.Transport`."""
+        if self._gate is None:
+            from sereno.outside.egress.gate import Gate  # noqa: PLC0415 - heavy, and most commands never send
+
+            allow, credentials, redaction = self._parts
+            self._gate = Gate(allow=allow, credentials=credentials, redaction=redaction)
+        return await self._gate.fetch(request)
+
+    async def close(self) -> None:
+        """Closes idle connections."""
+        if self._gate is not None:
+            await self._gate.close()
 
 
 def _place(reference: Reference) -> SecretPlace:

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urljoin
 
-import fastfeedparser
-
 from sereno.builtin.page import BadContent, is_web
 from sereno.builtin.text import cut, decode, external_id, html_text, squeeze
 from sereno.core.change import SourceObject
@@ -97,6 +95,8 @@ def _xml_feed(text: str, url: str) -> tuple[str, list[_Entry], int]:
     _refuse_costly(text)
     plain = _DECLARATION.sub("", text[:1000], count=1) + text[1000:]
     try:
+        import fastfeedparser  # noqa: PLC0415 - heavy, and only polls of feeds need it
+
         parsed = fastfeedparser.parse(plain.lstrip().encode("utf-8", "replace"), include_tags=False, include_media=False)
         entries = [item for item in parsed.get("entries") or () if isinstance(item, dict)]
         title = _clean((parsed.get("feed") or {}).get("title"))
