@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from sereno.core.budget import Allowance
 from sereno.core.change import FailedReading, Reading
@@ -110,6 +110,22 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Closes idle connections."""
         ...
+
+
+_T = TypeVar("_T")
+
+
+class Redact(Protocol):
+    """Takes known secrets out of a value that is about to be kept or shown."""
+
+    def __call__(self, value: _T, /) -> _T:
+        """The same object where it holds none."""
+        ...
+
+
+def unchanged(value: _T) -> _T:
+    """Redacts nothing: for parts that are put together without secrets."""
+    return value
 
 
 class Condition(Protocol):

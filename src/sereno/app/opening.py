@@ -93,6 +93,7 @@ def _assemble(loaded: Loaded, store: Store, outside: Outside, plugins: Plugins, 
         origin=caller.origin,
         guess=guess,
         secret_check=secret_in,
+        redact=outside.redaction.redact_record,
     )
     kit = Kit(
         store=seams.wrap_store(store.work) if seams.wrap_store else store.work,
@@ -104,6 +105,7 @@ def _assemble(loaded: Loaded, store: Store, outside: Outside, plugins: Plugins, 
         pinned_contract=deps.reads.contract,
         answer_within=loaded.settings.waiting.answer_within,
         crash_point=seams.crash_point,
+        redact=outside.redaction.redact_record,
     )
     app.append(Sereno(kit, loaded, caller.who, outside.redaction, store, deps))
     return app[0]

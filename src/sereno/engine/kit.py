@@ -7,7 +7,7 @@ from datetime import timedelta
 from sereno.core.contract import Contract
 from sereno.core.values import Json
 from sereno.core.work import LeaseTimes
-from sereno.ports import Clock, Condition, Ids, Plugins, Transport, WorkStore
+from sereno.ports import Clock, Condition, Ids, Plugins, Redact, Transport, WorkStore, unchanged
 
 CACHE_SIZE = 2_000
 
@@ -24,6 +24,8 @@ class Kit:
     times: LeaseTimes
     pinned_contract: Callable[[str], Awaitable[Mapping[str, Json]]]
     answer_within: timedelta = timedelta(days=1)
+    redact: Redact = unchanged
+    """Applied to what was read, once it is decoded: a secret spelled in pieces is whole only then (I27)."""
     crash_point: Callable[[str], None] = lambda name: None
     """Named crash points: the tests make one of them end the process; in production it does nothing."""
     _contracts: dict[str, Contract] = field(default_factory=dict)

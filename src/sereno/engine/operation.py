@@ -48,13 +48,15 @@ async def _ask(kit: Kit, operation: Operation, contract: Contract, step: Ask, se
 async def _settle(kit: Kit, work: OperationWork, contract: Contract, reply: Reply, sender: SendGuard) -> None:
     operation, received_at = work.operation, sender.now()
     observation = guard.decide(
-        lambda: read_observation(
-            contract,
-            operation.job_id,
-            reply,
-            received_at=received_at,
-            started_at=operation.created_at,
-            not_found=operation.spend.not_found,
+        lambda: kit.redact(
+            read_observation(
+                contract,
+                operation.job_id,
+                reply,
+                received_at=received_at,
+                started_at=operation.created_at,
+                not_found=operation.spend.not_found,
+            )
         )
     )
     if isinstance(observation, Broken):

@@ -34,7 +34,7 @@ async def _read(kit: Kit, poll: Poll, sender: SendGuard) -> Reading | FailedRead
         return FailedReading(ReadFailure.BROKEN, f"no source plug-in named {poll.spec.source_type}")
     guarded = sender.guarded(total_deadline=kit.times.total_deadline)
     found = await guard.call(source.read(poll.spec.source, poll.cursor, guarded))
-    return FailedReading(ReadFailure.BROKEN, found.message) if isinstance(found, Broken) else found
+    return kit.redact(FailedReading(ReadFailure.BROKEN, found.message) if isinstance(found, Broken) else found)
 
 
 async def _decide(kit: Kit, work: PollWork, reading: Reading | FailedReading, sender: SendGuard) -> PollDecision | Broken:

@@ -4,7 +4,10 @@ import base64
 import html
 import json
 import logging
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import TypeVar, cast
 from urllib.parse import quote, quote_plus
 
 from sereno.outside.secret import MASK, Secret
@@ -15,6 +18,8 @@ SHORTEST = 6
 _NOISY = ("aiohttp", "aiohttp.access", "aiohttp.client", "aiohttp.internal", "httpx", "httpcore", "urllib3", "asyncio")
 _MARKERS = (b"&#", b"\\", b"%")
 _MASK_BYTES = MASK.encode()
+_MUCH = 1_000_000
+T = TypeVar("T")
 
 
 def forms_of(value: str) -> frozenset[str]:
@@ -51,6 +56,23 @@ def _base64_forms(raw: bytes, offset: int) -> Iterable[str]:
     start, end = -(-8 * offset // 6), 8 * (offset + len(raw)) // 6
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         yield encode(b"\0" * offset + raw).decode()[start:end]
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """Every text inside a record, keys of mappings too."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield text
+            case bytes() as data:
+                yield data.decode("latin-1")
+            case Mapping() as table:
+                waiting += [*table.keys(), *table.values()]
+            case list() | tuple() as items:
+                waiting += items
+            case record if is_dataclass(record) and not isinstance(record, type):
+                waiting += [getattr(record, item.name) for item in fields(record)]
 
 
 def _by_marker(forms: Iterable[bytes]) -> tuple[tuple[bytes, tuple[bytes, ...]], ...]:
@@ -127,6 +149,35 @@ class Redaction:
                 shown = repr(value)
                 clean = self.redact(shown)
                 return value if clean is shown else clean
+
+    def redact_record(self, value: T) -> T:
+        """The same through records (dataclasses) and what they hold; without a secret inside, the same object at the cost of a search.
+
+        In more than 1 MB of text only the values themselves are looked for: their other spellings were taken out of the reply already.
+        """
+        if not self._known:
+            return value
+        whole = "\0".join(_texts_in(value)).encode("utf-8", "surrogatepass")
+        found = self.occurs(whole) if len(whole) <= _MUCH else any(known.encode() in whole for known in self._known)
+        return cast("T", self._rebuilt(value)) if found else value
+
+    def _rebuilt(self, value: object) -> object:
+        match value:
+            case Enum():
+                return value
+            case str():
+                return self.redact(value)
+            case bytes():
+                return self.redact_bytes(value)
+            case Mapping():
+                return {self._rebuilt(key): self._rebuilt(inner) for key, inner in value.items()}
+            case tuple():
+                return tuple(self._rebuilt(inner) for inner in value)
+            case list():
+                return [self._rebuilt(inner) for inner in value]
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{item.name: self._rebuilt(getattr(value, item.name)) for item in fields(value) if item.init})
+        return value
 
     def processor(self, logger: object, method: str, event: MutableMapping[str, object]) -> MutableMapping[str, object]:
         """A structlog processor; it stands last before the renderer, and once more after traceback formatting."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sereno.core.observation import HttpReply
 from sereno.core.values import Json
 from sereno.core.work import Principal
-from sereno.ports import Clock, DefinitionStore, Ids, Plugins, ReadStore, Transport
+from sereno.ports import Clock, DefinitionStore, Ids, Plugins, ReadStore, Redact, Transport, unchanged
 from sereno.settings import Loaded
 
 Guess = Callable[[str, HttpReply], tuple[str, Mapping[str, Json]]]
@@ -45,3 +45,4 @@ class Deps:
     """Where new definitions come from: `cli`, `api` or `config`."""
     guess: Guess = _plain_http
     secret_check: SecretCheck = _no_secret
+    redact: Redact = unchanged

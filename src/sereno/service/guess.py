@@ -34,7 +34,7 @@ async def guess_source(deps: Deps, url: str, credential: str | None = None) -> d
             hint="give the address that answers 200, or say what it is: --source http, or --source feed",
             code="no_sample",
         )
-    return _with_credential(*deps.guess(url, reply), credential)
+    return _with_credential(*deps.redact(deps.guess(url, reply)), credential)
 
 
 def _with_credential(kind: str, options: Mapping[str, Json], credential: str | None) -> dict[str, Json]:

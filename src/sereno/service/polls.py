@@ -174,7 +174,7 @@ class Polls:
         deps = self._deps
         limits = deps.loaded.settings.lease.times()
         guarded = Guarded(deps.transport, deps.clock.now(), limits.total_deadline)
-        return await deps.plugins.sources[spec.source_type].read(spec.source, cursor, guarded)
+        return deps.redact(await deps.plugins.sources[spec.source_type].read(spec.source, cursor, guarded))
 
     async def add(self, model: PollModel, *, look: bool = True, force: bool = False) -> tuple[PollRecord, Preview | None]:
         """Checks, looks at the source once and stores. Raises SetupError for what is wrong, and, unless `force`, for a condition
