@@ -7,7 +7,7 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from sereno.core.budget import Allowance
-from sereno.core.change import FailedReading, Reading
+from sereno.core.change import FailedReading, KnownObject, Reading
 from sereno.core.contract import Contract
 from sereno.core.delivery import Delivery, DeliveryDecision, Outcome
 from sereno.core.effect import ActionRef, Policy
@@ -16,6 +16,7 @@ from sereno.core.escalation import Escalation, Option
 from sereno.core.observation import Observation, Reply
 from sereno.core.operation import AnswerDecision, Operation, OperationDecision
 from sereno.core.poll import PollDecision, PollSpec, PollState, Verdict
+from sereno.core.quick import quick
 from sereno.core.record import Counts, DeliveryRecord, JournalEntry, OperationRecord, PollRecord, RunRecord
 from sereno.core.values import Json
 from sereno.core.work import DeliveryWork, Kind, Lease, LeaseTimes, OperationWork, PollWork, Principal, Work
@@ -77,6 +78,7 @@ BeforeFirstByte = Callable[[], Awaitable[None]]
 """The last check of lease, fence and deadline; normally returns without waiting (I24)."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Fetch:
     """One HTTP request to be.
@@ -144,6 +146,7 @@ class Conditions(Protocol):
         ...
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Guarded:
     """What a plug-in may use during one call: the gate, the instants, and the checks before a byte leaves."""
@@ -258,6 +261,11 @@ class WorkStore(Protocol):
     async def claim(self, *, worker: str, limit: int, times: LeaseTimes, only: Only | None = None) -> Claimed:
         """Hands out due work, pools first. Closes runs whose lease ran out as `abandoned`. Reserves a status request for
         each operation that will ask (counter committed here), the attempt of each delivery, and moves `due` past the lease."""
+        ...
+
+    async def snapshot(self, work: PollWork) -> Mapping[str, KnownObject]:
+        """The objects of a claimed poll by external id, asked for only where a reading has something to compare: only the holder
+        of the lease writes them. Raises LeaseLost."""
         ...
 
     async def commit_poll(self, work: PollWork, decision: PollDecision) -> None:

@@ -225,7 +225,7 @@ async def test_snapshots_too_long_for_one_text_are_read_row_by_row(stage: Stage)
     assert isinstance(executor, InlineExecutor)
     executor.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 20_000)
     work = await stage.claim_poll()
-    assert work.poll.id == poll and dict(work.poll.known) == objects
+    assert work.poll.id == poll and dict(await stage.work.snapshot(work)) == objects
     executor.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000)
     wanted = tuple(effect(f"k{number}", pool="local:console", note="x" * 3_000) for number in range(9))
     await stage.work.commit_poll(work, unchanged(work, stage.now + MINUTE, effects=wanted, changed=9))

@@ -69,7 +69,7 @@ async def test_P04_I18_cursor_objects_run_and_effects_are_one_commit(stage: Stag
     sent = [work for work in works if isinstance(work, DeliveryWork)]
     assert [work.delivery.effect.dedupe_key for work in sent] == ["k1", "k2"]
     (again,) = [work for work in works if isinstance(work, PollWork)]
-    assert again.poll.cursor == "etag-2" and dict(again.poll.known) == objects and again.poll.matches == 2
+    assert again.poll.cursor == "etag-2" and dict(await stage.work.snapshot(again)) == objects and again.poll.matches == 2
     assert (await stage.one("SELECT cursor_before b, cursor_after a FROM run WHERE number = 1 AND kind = 'poll'")) == {
         "b": None,
         "a": "etag-2",
@@ -99,14 +99,14 @@ async def test_I8_an_old_fence_writes_nothing(stage: Stage) -> None:
     assert {*subjects(old)} == {*subjects(new)}
     before = await stage.sql("SELECT * FROM poll"), await stage.sql("SELECT * FROM operation")
     for work in old:
-        for attempt in all_writes(stage, work):
+        for attempt in all_calls(stage, work):
             with pytest.raises(LeaseLost):
                 await attempt()
     assert (await stage.sql("SELECT * FROM poll"), await stage.sql("SELECT * FROM operation")) == before
     assert await stage.sql("SELECT * FROM delivery") == []
 
 
-def all_writes(stage: Stage, work: Work) -> list[Any]:
+def all_calls(stage: Stage, work: Work) -> list[Any]:
     calls: list[Any] = [
         lambda: stage.work.release(work),
         lambda: stage.work.park(work, reason="x"),
@@ -115,6 +115,7 @@ def all_writes(stage: Stage, work: Work) -> list[Any]:
     ]
     if isinstance(work, PollWork):
         calls.append(lambda: stage.work.commit_poll(work, unchanged(work, stage.now, effects=(effect("stale"),))))
+        calls.append(lambda: stage.work.snapshot(work))
     if isinstance(work, OperationWork):
         calls.append(lambda: stage.work.commit_operation(work, pending(work, stage.now, stage.now)))
     return calls

@@ -8,6 +8,7 @@ from random import Random
 
 from sereno.core.change import Change, ChangeKind, Comparison, FailedReading, Keep, KnownObject, ReadFailure, Reading
 from sereno.core.effect import ActionRef, Effect
+from sereno.core.quick import quick
 from sereno.core.schedule import Schedule, next_due, next_instants
 from sereno.core.telling.matches import MAX_MATCHES, About, Match, match_effects, news_effects
 from sereno.core.telling.message import Event, counted, plain
@@ -49,6 +50,7 @@ class Stop:
     """Authorization failures in a row that disable the poll."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PollSpec:
     """What a person writes: everything that defines a poll, nothing that happens to it. Bounds are checked by `service`."""
@@ -72,9 +74,10 @@ class PollSpec:
     origin: str = "cli"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """A poll as loaded with its claim, cursor and snapshot whole."""
+    """A poll as loaded with its claim. `known` is its snapshot where that was asked for: a claim leaves it empty."""
 
     id: str
     workspace: str
@@ -95,6 +98,7 @@ class Poll:
     last_error: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PollDecision:
     """All that one run of a poll writes, in one transaction."""
@@ -161,10 +165,12 @@ def decide_poll(  # noqa: PLR0913 - what one run learned, by name
     """
     if isinstance(reading, FailedReading):
         return _decide_failure(poll, reading, scheduled_for=scheduled_for, now=now, rng=rng)
+    plan = _plan(poll, reading, scheduled_for, now)
+    if reading.unchanged and not (reading.objects or judged or comparison.changes or comparison.remember):
+        return _decide_quiet(poll, reading, plan, now)
     baseline = _is_baseline(poll)
     remember, fired = _settle(poll, comparison, judged, baseline)
     forget = _forget(poll, reading, remember)
-    plan = _plan(poll, reading, scheduled_for, now)
     error = _condition_error(judged)
     ended = _ending(poll, len(fired), plan, now)
     seen = _baseline_text(reading, plan, judged) if baseline else _seen_text(poll, reading, comparison, len(fired))
@@ -187,6 +193,33 @@ def decide_poll(  # noqa: PLR0913 - what one run learned, by name
         summary="; ".join(part for part in (seen, *_remarks(reading, plan, len(fired)), error, ended) if part),
         error=error,
         condition_errors=_condition_errors(judged),
+        tell_user=ended,
+    )
+
+
+def _decide_quiet(poll: Poll, reading: Reading, plan: _Plan, now: datetime) -> PollDecision:
+    """The same for the run that nearly all runs are: nothing changed, so there is nothing to compare, judge, keep or forget."""
+    ended = _ending(poll, 0, plan, now)
+    seen = "unchanged, no baseline yet" if _is_baseline(poll) else "unchanged"
+    if reading.note or plan.missed or plan.remark or ended:
+        seen = "; ".join(part for part in (seen, *_remarks(reading, plan, 0), ended) if part)
+    return PollDecision(
+        state=poll.state if ended is None else PollState.ENDED,
+        due=plan.due if ended is None else None,
+        cursor=poll.cursor if reading.cursor is None else reading.cursor,
+        remember={},
+        forget=(),
+        effects=() if ended is None else _news(poll, _ENDED, ended, ()),
+        status="ok",
+        checked=0,
+        changed=0,
+        matched=0,
+        failures=0,
+        auth_failures=0,
+        baselined=poll.baselined,
+        missed=plan.missed,
+        requests=reading.requests,
+        summary=seen,
         tell_user=ended,
     )
 
@@ -243,6 +276,7 @@ def _forget(poll: Poll, reading: Reading, remember: Mapping[str, KnownObject]) -
     return frozenset(known.external_id for known in absent[:excess])
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _Plan:
     due: datetime

@@ -1,5 +1,7 @@
 """Performs one poll run: read, compare, judge, decide, commit."""
 
+from dataclasses import replace
+
 from sereno.core.change import Change, Comparison, FailedReading, KnownObject, ReadFailure, Reading, find_changes
 from sereno.core.poll import Judged, Poll, PollDecision, Verdict, VerdictKind, decide_poll, needs_judging
 from sereno.core.values import Json
@@ -38,8 +40,8 @@ async def _read(kit: Kit, poll: Poll, sender: SendGuard) -> Reading | FailedRead
 
 
 async def _decide(kit: Kit, work: PollWork, reading: Reading | FailedReading, sender: SendGuard) -> PollDecision | Broken:
-    poll, now = work.poll, sender.now()
-    comparison, judged = Comparison(), list[Judged]()
+    poll = await _with_snapshot(kit, work, reading)
+    now, comparison, judged = sender.now(), Comparison(), list[Judged]()
     if isinstance(reading, Reading):
         changes = guard.decide(lambda: find_changes(reading, poll.known, now, poll.spec.keep, poll.spec.fields))
         if isinstance(changes, Broken):
@@ -50,6 +52,13 @@ async def _decide(kit: Kit, work: PollWork, reading: Reading | FailedReading, se
     return guard.decide(
         lambda: decide_poll(poll, reading, comparison, judged, scheduled_for=work.scheduled_for, now=now, rng=rng)
     )
+
+
+async def _with_snapshot(kit: Kit, work: PollWork, reading: Reading | FailedReading) -> Poll:
+    """Loads what is known only where there is something to compare: most runs are unchanged. Raises LeaseLost."""
+    if isinstance(reading, FailedReading) or (reading.unchanged and not reading.objects):
+        return work.poll
+    return replace(work.poll, known=await kit.store.snapshot(work))
 
 
 async def _judge(kit: Kit, poll: Poll, reading: Reading, comparison: Comparison, sender: SendGuard) -> list[Judged]:

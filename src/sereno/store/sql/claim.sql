@@ -141,17 +141,6 @@ FROM json_each(:rows) AS j CROSS JOIN delivery AS t ON t.workspace = j.value ->>
 SELECT json_group_array(json_array(t.id, t.spec))
 FROM json_each(:rows) AS j CROSS JOIN poll AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
 
--- name: load_objects
-SELECT json_group_array(json_array(j.key,
-    o.external_id, o.content_hash, o.version, o.first_seen_at, o.last_seen_at, o.kept, o.present, o.matching, o.episodes
-))
-FROM json_each(:rows) AS j CROSS JOIN poll_object AS o ON o.workspace = j.value ->> 0 AND o.poll = j.value ->> 1;
-
--- name: load_objects_one_by_one
-SELECT j.key,
-    o.external_id, o.content_hash, o.version, o.first_seen_at, o.last_seen_at, o.kept, o.present, o.matching, o.episodes
-FROM json_each(:rows) AS j CROSS JOIN poll_object AS o ON o.workspace = j.value ->> 0 AND o.poll = j.value ->> 1;
-
 -- name: load_escalations
 SELECT json_group_array(json_array(
     e.workspace, e.id, e.operation, e.category, e.statement, e.options, e.digest, e.state, e.answer, e.created_at,

@@ -31,6 +31,16 @@ FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS subject, value ->> 2 AS nu
       FROM json_each(:rows)) AS n
 WHERE run.workspace = n.workspace AND run.subject = n.subject AND run.number = n.number;
 
+-- name: snapshot
+SELECT json_group_array(json_array(
+    external_id, content_hash, version, first_seen_at, last_seen_at, kept, present, matching, episodes
+))
+FROM poll_object WHERE workspace = :workspace AND poll = :id;
+
+-- name: snapshot_by_row
+SELECT external_id, content_hash, version, first_seen_at, last_seen_at, kept, present, matching, episodes
+FROM poll_object WHERE workspace = :workspace AND poll = :id;
+
 -- name: objects
 INSERT OR REPLACE INTO poll_object
     (workspace, poll, external_id, content_hash, version, first_seen_at, last_seen_at, kept, present, matching, episodes)

@@ -1,9 +1,10 @@
 """The work side of the store on SQLite: what engine and drivers call, each a transaction on the executor."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from sereno.core.change import KnownObject
 from sereno.core.delivery import DeliveryDecision
 from sereno.core.observation import Observation
 from sereno.core.operation import OperationDecision
@@ -20,6 +21,7 @@ from sereno.store.work.instant import note_step
 from sereno.store.work.operations import OperationCommit, commit_operation
 from sereno.store.work.polls import PollCommit, commit_polls
 from sereno.store.work.purge import purge_runs
+from sereno.store.work.snapshot import snapshot
 from sereno.store.work.take import Ask, Specs, claim
 
 KEEP_RUNS = timedelta(days=30)
@@ -41,6 +43,10 @@ class SqliteWork:
         """See `ports.WorkStore.claim`."""
         ask = Ask(worker=worker, limit=limit, times=times, only=only, specs=self._specs)
         return await self._executor.write(lambda connection: claim(connection, self._now(), ask))
+
+    async def snapshot(self, work: PollWork) -> Mapping[str, KnownObject]:
+        """See `ports.WorkStore.snapshot`."""
+        return await self._executor.read(lambda connection: snapshot(connection, work))
 
     async def commit_poll(self, work: PollWork, decision: PollDecision) -> None:
         """See `ports.WorkStore.commit_poll`; runs that are committed at the same time are written together."""

@@ -1,7 +1,7 @@
 """The claim, second half: takes the rows found, in the same transaction: run + 1, lease, attempt, reserved request, journal, tokens."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,10 +15,8 @@ from sereno.store.named import named
 from sereno.store.rows import (
     DELIVERY_COLUMNS,
     ESCALATION_COLUMNS,
-    OBJECT_COLUMNS,
     OPERATION_COLUMNS,
     POLL_COLUMNS,
-    KnownObjects,
     read_delivery,
     read_escalation,
     read_operation,
@@ -138,31 +136,19 @@ def _read(batch: Batch, row: dict[str, Any], make: Callable[[Batch, dict[str, An
 def _take_polls(connection: sqlite3.Connection, batch: Batch, rows: Sequence[dict[str, Any]]) -> None:
     _take(connection, Kind.POLL, rows)
     specs = _specs(connection, batch.ask.specs, rows)
-    objects: list[dict[str, dict[str, Any]]] = [{} for _ in rows]
-    for at, *values in _objects(connection, _ids(rows)):
-        objects[at][values[0]] = dict(zip(OBJECT_COLUMNS, values, strict=True))
-    for row, known in zip(rows, objects, strict=True):
+    for row in rows:
         batch.sends[row["id"]] = True
-        row["spec"] = specs.get(row["id"])
-        _read(batch, row, _poll_work, known)
+        _read(batch, row, _poll_work, specs.get(row["id"]))
 
 
-def _objects(connection: sqlite3.Connection, ids: Sequence[Sequence[str]]) -> Iterable[Sequence[Any]]:
-    """The snapshots of the polls: in one text, or row by row where that would be too long."""
-    rows = dumps(ids)
-    try:
-        found: list[Any] = loads(connection.execute(named("claim")["load_objects"], {"rows": rows}).fetchone()[0])
-    except sqlite3.DataError:
-        return connection.execute(named("claim")["load_objects_one_by_one"], {"rows": rows})
-    return found
-
-
-def _poll_work(batch: Batch, row: dict[str, Any], known: dict[str, dict[str, Any]]) -> Work:
+def _poll_work(batch: Batch, row: dict[str, Any], text: str | None) -> Work:
     key = (row["workspace"], row["id"], row["revision"])
     spec = batch.ask.specs.get(key)
     if spec is None:
-        spec = batch.ask.specs[key] = load_spec(row["spec"])
-    poll = read_poll(row, known=KnownObjects(known), spec=spec)
+        if text is None:
+            raise ValueError("it has no definition")
+        spec = batch.ask.specs[key] = load_spec(text)
+    poll = read_poll(row, spec=spec)
     return PollWork(batch.lease(row), poll, from_micros(row["scheduled_for"]), row["attempt"])
 
 
