@@ -2,5 +2,6 @@
 
 from sereno.app.opening import Seams, backup_database, open_app, open_sereno, restore_database
 from sereno.app.running import Sereno
+from sereno.outside.secret import without_secrets
 
-__all__ = ["Seams", "Sereno", "backup_database", "open_app", "open_sereno", "restore_database"]
+__all__ = ["Seams", "Sereno", "backup_database", "open_app", "open_sereno", "restore_database", "without_secrets"]

@@ -18,7 +18,7 @@ from sereno.builtin.sources.http import HttpSource
 from sereno.core.errors import Fault, NotAllowed, SetupError
 from sereno.core.observation import Reply
 from sereno.outside.cel import CelConditions
-from sereno.outside.credentials import Credentials, Unusable
+from sereno.outside.credentials import Credentials, Unusable, check_credential
 from sereno.outside.egress.allow import Allow
 from sereno.outside.egress.resolve import Refused, SystemResolver, check_address, checked_addresses
 from sereno.outside.redaction import Redaction
@@ -58,6 +58,8 @@ class Outside:
             name: CredentialConfig(model.origin, _place(model.value), model.header, model.scheme or "")
             for name, model in http.items()
         }
+        if faults := _credential_faults(settings, loaded):
+            raise SetupError("the settings are not right; nothing was started", faults)
         try:
             credentials = Credentials(configs, redaction)
         except BadUrl as error:
@@ -107,6 +109,20 @@ class LazyGate:
         """Closes idle connections."""
         if self._gate is not None:
             await self._gate.close()
+
+
+def _credential_faults(settings: Settings, loaded: Loaded) -> list[Fault]:
+    """What is wrong with each `[credentials.NAME]`, without reading a value. A mail server's origin is no HTTP origin."""
+    return [
+        Fault(loaded.where("credentials", name, "value"), f"`{fault.where}`: {fault.message}", fault.hint)
+        for name, model in settings.credentials.items()
+        for fault in check_credential(
+            name,
+            CredentialConfig(model.origin, _place(model.value), model.header, model.scheme or ""),
+            f"credentials.{name}",
+        )
+        if not (model.origin.startswith("smtp://") and fault.where.endswith(".origin"))
+    ]
 
 
 def _place(reference: Reference) -> SecretPlace:

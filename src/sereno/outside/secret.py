@@ -54,6 +54,8 @@ _KNOWN = re.compile(
     r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
     r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|hf_[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{20,}"
     r"|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|ntn_[A-Za-z0-9]{20,}|secret_[A-Za-z0-9]{30,}"
+    r"|hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}|discord(?:app)?\.com/api/webhooks/\d+/[A-Za-z0-9_-]{20,}"
+    r"|\d{6,12}:AA[A-Za-z0-9_-]{32,}"
     r"|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*)"
 )
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
@@ -76,6 +78,18 @@ def looks_like_secret(text: str) -> str | None:
     if (auth := _AUTH_VALUE.fullmatch(text)) is not None and not _HARMLESS.fullmatch(auth[1]):
         return "it is an Authorization value"
     return None
+
+
+_USERINFO = re.compile(r"(?<=://)[^\s/?#@]*:[^\s/?#@]*(?=@)")
+_PARAMETER = re.compile(r"(?<=[?&#])([A-Za-z0-9_.-]{1,64})=([^\s&#'\"`]{8,})")
+_CARRIED = re.compile(r"\b(bearer|basic|token|apikey)(\s+)[^\s'\"`]{8,}", re.IGNORECASE)
+
+
+def without_secrets(text: str) -> str:
+    """Puts `[secret]` where a text that goes back to its writer repeats what looks like a secret: keys, userinfo, telling parameters."""
+    text = _KNOWN.sub(MASK, _USERINFO.sub(MASK, text))
+    text = _PARAMETER.sub(lambda match: f"{match[1]}={MASK}" if named_like_secret(match[1]) else match[0], text)
+    return _CARRIED.sub(lambda match: f"{match[1]}{match[2]}{MASK}" if looks_random(match[0].split()[-1]) else match[0], text)
 
 
 def named_like_secret(name: str) -> bool:

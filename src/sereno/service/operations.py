@@ -75,7 +75,7 @@ class Operations:
         document = self._document(wanted)
         contract = deps.plugins.contracts.contract(document)
         faults = _credential_faults(deps, wanted)
-        faults += secrets_of(deps, {"job": wanted.job_id, "base": wanted.base, "param": wanted.parameters}, "wait")
+        faults += secrets_of(deps, _texts(wanted), "wait")
         url = _url(contract, wanted, faults)
         limits = _limits(contract, wanted, faults)
         names = deps.loaded.settings.waiting.actions if wanted.actions is None else wanted.actions
@@ -146,6 +146,19 @@ class Operations:
         ):
             entries += tuple(page)
         return Story(record, entries)
+
+
+def _texts(wanted: Wanted) -> Mapping[str, object]:
+    """What a caller wrote, by the names of the flags; none of it may be a secret."""
+    return {
+        "job": wanted.job_id,
+        "base": wanted.base,
+        "param": wanted.parameters,
+        "credential": wanted.account,
+        "states": wanted.states,
+        "state_path": wanted.state_path,
+        "task_id": wanted.assistant_task_id,
+    }
 
 
 def _need_states(document: Mapping[str, Json], wanted: Wanted) -> None:

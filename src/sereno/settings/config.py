@@ -18,6 +18,15 @@ class Reference(Strict):
     )
     file: str | None = Field(default=None, description="File that holds it and nothing else.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_literal(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            raise ValueError(
+                'holds the secret itself; put it into a variable or a file and write {env = "NAME"} or {file = "/path"}'
+            )
+        return given
+
     @model_validator(mode="after")
     def _one(self) -> "Reference":
         if (self.env is None) == (self.file is None):

@@ -1,6 +1,5 @@
 """All commands under one grammar, imported when they are used."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -8,7 +7,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Parameter
 
 from sereno.faces.cli.help import Columns, help_console
-from sereno.faces.cli.output import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, say_version
+from sereno.faces.cli.output import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, json_line, safe, say_version
 
 _COMMANDS = {
     "init": ("verbs_setup:init", "Write a sereno.toml with examples here."),
@@ -67,12 +66,14 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _tell_usage(error: CycloptsError, arguments: Sequence[str]) -> int:
+    from sereno.app import without_secrets
+
     chain = " ".join(["sereno", *(error.command_chain or ())])
-    message = " ".join(str(error).split())
+    message = safe(without_secrets(str(error)), most=1000)
     hint = f"see `{chain} --help`"
     if "--json" in arguments:
         body = {"code": "usage", "message": message, "subject": None, "hint": hint}
-        print(json.dumps({"schema": "sereno.error/1", "error": body}, ensure_ascii=False))
+        print(json_line({"schema": "sereno.error/1", "error": body}))
     else:
         print(f"sereno: {message} — {hint}", file=sys.stderr)
     return EXIT_USAGE

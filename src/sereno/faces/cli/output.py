@@ -1,6 +1,7 @@
 """What a command prints: calm text for people, or one JSON document with a `schema` name for programs."""
 
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,15 +45,26 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-_INVISIBLE = {code: None for code in (*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF)}
+_HIDDEN_RANGES = ((0x200B, 0x2010), (0x202A, 0x202F), (0x2060, 0x2070), (0xFFF9, 0xFFFC), (0xE0000, 0xE0080))
+_INVISIBLE = {code: None for code in (0xAD, 0x61C, 0x180E, 0xFEFF, *(code for ends in _HIDDEN_RANGES for code in range(*ends)))}
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x00, 0x20), *range(0x7F, 0xA0))}
 
 
 def safe(text: object, *, most: int = 200) -> str:
     """Foreign text for a terminal: control characters escaped, invisible and direction marks removed, cut to `most` characters."""
     line = " ".join(str(text).split()) if isinstance(text, str) else str(text)
-    line = line.translate(_INVISIBLE).translate(_CONTROL)
+    line = line.translate(_INVISIBLE).translate(_CONTROL).encode("utf-8", "backslashreplace").decode()
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+_UNSAFE_IN_JSON = re.compile(
+    "[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def json_line(body: Mapping[str, Any]) -> str:
+    """One JSON document on one line; what could steer a terminal, or turn text round, stands as an escape."""
+    return _UNSAFE_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], json.dumps(body, ensure_ascii=False))
 
 
 class Output:
@@ -65,7 +77,7 @@ class Output:
     def answer(self, schema: str, body: Mapping[str, Any]) -> None:
         """Prints the JSON answer, with `schema` first; in text mode nothing."""
         if self.as_json:
-            print(json.dumps({"schema": f"sereno.{schema}/1", **plain(body)}, ensure_ascii=False))
+            print(json_line({"schema": f"sereno.{schema}/1", **plain(body)}))
 
     def say(self, text: str = "") -> None:
         """Prints one line for a person; in JSON mode nothing."""
@@ -106,14 +118,16 @@ class Output:
 
     def fail(self, error: SerenoError) -> int:
         """Prints what happened, to which thing, and what to do; answers the exit code."""
+        from sereno.app import without_secrets
+
         code = exit_code(error)
         if self.as_json:
             body: dict[str, Any] = {"code": error.code, "message": error.message, "subject": error.subject, "hint": error.hint}
             if isinstance(error, SetupError):
                 body["faults"] = plain(error.faults)
-            print(json.dumps({"schema": "sereno.error/1", "error": body}, ensure_ascii=False))
+            print(without_secrets(json_line({"schema": "sereno.error/1", "error": body})))
         else:
-            for line in f"sereno: {error}".splitlines():
+            for line in without_secrets(f"sereno: {error}").splitlines():
                 print(line[: len(line) - len(line.lstrip(" "))] + safe(line, most=1000), file=sys.stderr)
         return code
 
