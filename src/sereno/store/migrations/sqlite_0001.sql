@@ -70,7 +70,8 @@ CREATE TABLE poll_object (
     PRIMARY KEY (workspace, poll, external_id)
 ) STRICT, WITHOUT ROWID;
 
--- Runs of every kind of work (P06). poll_runs is a view over it.
+-- Runs of every kind of work (P06). poll_runs is a view over it. Rows lie in the order of their start: the runs of one claim on
+-- few pages, whatever polls they are of.
 CREATE TABLE run (
     workspace TEXT NOT NULL,
     subject TEXT NOT NULL,
@@ -93,7 +94,7 @@ CREATE TABLE run (
     summary TEXT,
     error TEXT,
     PRIMARY KEY (workspace, subject, number)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX run_started ON run (workspace, started_at, subject, number);
 
 CREATE TABLE contract (

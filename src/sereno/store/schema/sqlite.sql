@@ -272,6 +272,6 @@ CREATE TABLE run (
     summary TEXT,
     error TEXT,
     PRIMARY KEY (workspace, subject, number)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE INDEX run_started ON run (workspace, started_at, subject, number);

@@ -149,33 +149,31 @@ SELECT json_group_array(json_array(
 FROM json_each(:rows) AS j CROSS JOIN escalation AS e ON e.workspace = j.value ->> 0 AND e.operation = j.value ->> 1 AND e.state = 'open';
 
 -- name: take_poll
+WITH n (workspace, id, run, due, lease_until, scheduled_for, attempt) AS (VALUES (?, ?, ?, ?, ?, ?, ?))
 UPDATE poll SET run = n.run, due = n.due, lease_until = n.lease_until, scheduled_for = n.scheduled_for, attempt = n.attempt
-FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS run, value ->> 3 AS due, value ->> 4 AS lease_until, value ->> 5 AS scheduled_for, value ->> 6 AS attempt FROM json_each(:rows)) AS n
-WHERE poll.workspace = n.workspace AND poll.id = n.id;
+FROM n WHERE poll.workspace = n.workspace AND poll.id = n.id;
 
 -- name: take_operation
+WITH n (workspace, id, run, due, lease_until, scheduled_for, attempt, used, started_at) AS (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))
 UPDATE operation SET run = n.run, due = n.due, lease_until = n.lease_until, scheduled_for = n.scheduled_for, attempt = n.attempt,
     status_requests_used = n.used, started_at = coalesce(operation.started_at, n.started_at)
-FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS run, value ->> 3 AS due, value ->> 4 AS lease_until, value ->> 5 AS scheduled_for, value ->> 6 AS attempt, value ->> 7 AS used, value ->> 8 AS started_at FROM json_each(:rows)) AS n
-WHERE operation.workspace = n.workspace AND operation.id = n.id;
+FROM n WHERE operation.workspace = n.workspace AND operation.id = n.id;
 
 -- name: take_delivery
+WITH n (workspace, id, run, due, lease_until, scheduled_for, attempt) AS (VALUES (?, ?, ?, ?, ?, ?, ?))
 UPDATE delivery SET run = n.run, due = n.due, lease_until = n.lease_until, scheduled_for = n.scheduled_for, attempt = n.attempt, state = 'sending'
-FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS run, value ->> 3 AS due, value ->> 4 AS lease_until, value ->> 5 AS scheduled_for, value ->> 6 AS attempt FROM json_each(:rows)) AS n
-WHERE delivery.workspace = n.workspace AND delivery.id = n.id;
+FROM n WHERE delivery.workspace = n.workspace AND delivery.id = n.id;
 
 -- name: abandon_runs
-UPDATE run SET status = 'abandoned', finished_at = :now, error = 'the lease ran out before the run was committed'
-FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS subject, value ->> 2 AS number FROM json_each(:rows)) AS n
-WHERE run.workspace = n.workspace AND run.subject = n.subject AND run.number = n.number AND run.status = 'running';
+WITH n (workspace, subject, number, now) AS (VALUES (?, ?, ?, ?))
+UPDATE run SET status = 'abandoned', finished_at = n.now, error = 'the lease ran out before the run was committed'
+FROM n WHERE run.workspace = n.workspace AND run.subject = n.subject AND run.number = n.number AND run.status = 'running';
 
 -- name: start_runs
-INSERT INTO run (workspace, subject, number, kind, scheduled_for, attempt, claimed_by, started_at, claim_expires_at, cursor_before)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, :worker, :now, value ->> 6, value ->> 7
-FROM json_each(:rows);
+INSERT INTO run (workspace, subject, number, kind, scheduled_for, attempt, claim_expires_at, cursor_before, claimed_by, started_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: set_pools
+WITH n (workspace, name, tat, wake, keep) AS (VALUES (?, ?, ?, ?, ?))
 UPDATE pool SET tat = n.tat, wake = CASE n.keep WHEN 1 THEN min(coalesce(pool.wake, n.wake), n.wake) ELSE n.wake END
-FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS name, value ->> 2 AS tat, value ->> 3 AS wake, value ->> 4 AS keep
-      FROM json_each(:rows)) AS n
-WHERE pool.workspace = n.workspace AND pool.name = n.name;
+FROM n WHERE pool.workspace = n.workspace AND pool.name = n.name;

@@ -6,30 +6,24 @@ FROM json_each(:rows) AS j CROSS JOIN poll AS t ON t.workspace = j.value ->> 0 A
 
 -- name: polls
 -- The state is not among these: it is part of more indexes, and seldom changes.
+WITH n (workspace, id, due, takes, cursor, baselined, failures, auth_failures, matched, error, scheduled_for, attempt, now) AS (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
 UPDATE poll SET due = n.due, scheduled_for = n.scheduled_for, lease_until = NULL, attempt = n.attempt,
     cursor = CASE n.takes WHEN 1 THEN n.cursor ELSE poll.cursor END,
     baselined = CASE n.takes WHEN 1 THEN n.baselined ELSE poll.baselined END,
     failures = n.failures, auth_failures = n.auth_failures, runs = poll.runs + 1, matches = poll.matches + n.matched,
-    last_run_at = :now, last_error = n.error
-FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS due, value ->> 3 AS takes, value ->> 4 AS cursor,
-             value ->> 5 AS baselined, value ->> 6 AS failures, value ->> 7 AS auth_failures, value ->> 8 AS matched,
-             value ->> 9 AS error, value ->> 10 AS scheduled_for, value ->> 11 AS attempt
-      FROM json_each(:rows)) AS n
-WHERE poll.workspace = n.workspace AND poll.id = n.id;
+    last_run_at = n.now, last_error = n.error
+FROM n WHERE poll.workspace = n.workspace AND poll.id = n.id;
 
 -- name: poll_states
-UPDATE poll SET state = n.state, updated_at = :now
-FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS id, value ->> 2 AS state FROM json_each(:rows)) AS n
-WHERE poll.workspace = n.workspace AND poll.id = n.id AND poll.state <> n.state;
+WITH n (workspace, id, state, now) AS (VALUES (?, ?, ?, ?))
+UPDATE poll SET state = n.state, updated_at = n.now
+FROM n WHERE poll.workspace = n.workspace AND poll.id = n.id AND poll.state <> n.state;
 
 -- name: poll_runs
-UPDATE run SET finished_at = :now, status = n.status, checked = n.checked, changed = n.changed, matched = n.matched,
+WITH n (workspace, subject, number, status, checked, changed, matched, requests, missed, cursor_after, summary, error, now) AS (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
+UPDATE run SET finished_at = n.now, status = n.status, checked = n.checked, changed = n.changed, matched = n.matched,
     requests = n.requests, missed = n.missed, cursor_after = n.cursor_after, summary = n.summary, error = n.error
-FROM (SELECT value ->> 0 AS workspace, value ->> 1 AS subject, value ->> 2 AS number, value ->> 3 AS status, value ->> 4 AS checked,
-             value ->> 5 AS changed, value ->> 6 AS matched, value ->> 7 AS requests, value ->> 8 AS missed,
-             value ->> 9 AS cursor_after, value ->> 10 AS summary, value ->> 11 AS error
-      FROM json_each(:rows)) AS n
-WHERE run.workspace = n.workspace AND run.subject = n.subject AND run.number = n.number;
+FROM n WHERE run.workspace = n.workspace AND run.subject = n.subject AND run.number = n.number;
 
 -- name: snapshot
 SELECT json_group_array(json_array(
@@ -44,22 +38,10 @@ FROM poll_object WHERE workspace = :workspace AND poll = :id;
 -- name: objects
 INSERT OR REPLACE INTO poll_object
     (workspace, poll, external_id, content_hash, version, first_seen_at, last_seen_at, kept, present, matching, episodes)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 8, value ->> 9,
-       value ->> 10
-FROM json_each(:rows);
-
--- name: object
--- The same for one row with bound values: SQLite's JSON functions cut a text at a NUL.
-INSERT OR REPLACE INTO poll_object
-    (workspace, poll, external_id, content_hash, version, first_seen_at, last_seen_at, kept, present, matching, episodes)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: forget_object
-DELETE FROM poll_object WHERE workspace = ? AND poll = ? AND external_id = ?;
-
 -- name: forget_objects
-DELETE FROM poll_object WHERE (workspace, poll, external_id) IN
-    (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(:rows));
+DELETE FROM poll_object WHERE (workspace, poll, external_id) IN (VALUES (?, ?, ?));
 
 -- name: delivery
 INSERT INTO delivery (workspace, id, dedupe_key, effect, subject, poll, user, source_object_id, condition_version, action_type, title,

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from sereno.core.values import Json
 from sereno.store.codec import dumps
+from sereno.store.many import write_many
 
 INTENT, RESULT, DECISION = "intent", "result", "decision"
-_APPEND = (
-    "INSERT INTO journal (workspace, subject, run, kind, at, facts)"
-    " SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(?)"
-)
+_APPEND = "INSERT INTO journal (workspace, subject, run, kind, at, facts) VALUES (?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,5 @@ class Entry:
 
 
 def append(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
-    """Appends rows in order, with one statement."""
-    if entries:
-        rows = [[e.workspace, e.subject, e.run, e.kind, e.at, dumps(dict(e.facts))] for e in entries]
-        connection.execute(_APPEND, (dumps(rows),))
+    """Appends rows in order."""
+    write_many(connection, _APPEND, [(e.workspace, e.subject, e.run, e.kind, e.at, dumps(dict(e.facts))) for e in entries])

@@ -10,6 +10,7 @@ from sereno.core.poll import PollDecision, PollState
 from sereno.core.values import Json
 from sereno.core.work import PollWork
 from sereno.store.codec import dumps, loads, micros
+from sereno.store.many import write_many
 from sereno.store.named import named
 from sereno.store.pools import debit_pool, wake_pools
 from sereno.store.work.effects import Outgoing, insert
@@ -39,6 +40,10 @@ class _Kept:
     due: int | None
     goes_on: bool
     """Due at once, to read more: still the same due instant."""
+
+    @property
+    def moves(self) -> bool:
+        return self.state != self.work.poll.state
 
     @property
     def fires(self) -> bool:
@@ -96,13 +101,12 @@ def _against(fence: Sequence[Any] | None, commit: PollCommit, now: int) -> _Kept
 
 def _write(connection: sqlite3.Connection, kept: Sequence[_Kept], now: int) -> None:
     statements = named("commit")
-    connection.execute(statements["polls"], {"rows": dumps([_poll_row(one) for one in kept]), "now": now})
-    moved = [[*_key(one), one.state] for one in kept if one.state != one.work.poll.state]
-    if moved:
-        connection.execute(statements["poll_states"], {"rows": dumps(moved), "now": now})
-    connection.execute(statements["poll_runs"], {"rows": dumps([_run_row(one) for one in kept]), "now": now})
-    _each(connection, "object", [row for one in kept if one.takes for row in _object_rows(one)])
-    _each(connection, "forget_object", [[*_key(one), gone] for one in kept if one.takes for gone in one.decision.forget])
+    write_many(connection, statements["polls"], [_poll_row(one, now) for one in kept])
+    write_many(connection, statements["poll_states"], [(*_key(one), one.state, now) for one in kept if one.moves])
+    write_many(connection, statements["poll_runs"], [_run_row(one, now) for one in kept])
+    reads = [one for one in kept if one.takes]
+    write_many(connection, statements["objects"], [row for one in reads for row in _object_rows(one)])
+    write_many(connection, statements["forget_objects"], [(*_key(one), gone) for one in reads for gone in one.decision.forget])
     wakes = [(one.work.poll.workspace, one.pool, now if one.due is None else one.due) for one in kept]
     entries = []
     for one in kept:
@@ -119,33 +123,24 @@ def _write(connection: sqlite3.Connection, kept: Sequence[_Kept], now: int) -> N
     _debit(connection, kept, now)
 
 
-def _each(connection: sqlite3.Connection, name: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Writes rows about objects with one statement; ids with a NUL in them go one by one."""
-    plain = [row for row in rows if "\0" not in row[2]]
-    if plain:
-        connection.execute(named("commit")[f"{name}s"], {"rows": dumps(plain)})
-    if len(plain) < len(rows):
-        connection.executemany(named("commit")[name], [row for row in rows if "\0" in row[2]])
-
-
 def _key(one: _Kept) -> tuple[str, str]:
     return one.work.poll.workspace, one.work.poll.id
 
 
-def _poll_row(one: _Kept) -> list[Any]:
+def _poll_row(one: _Kept, now: int) -> Sequence[Any]:
     d = one.decision
     matched = 0 if one.edited else d.matched
     served, attempt = (micros(one.work.scheduled_for), one.work.attempt) if one.goes_on else (one.due, 0)
-    facts = [d.cursor, d.baselined, d.failures, d.auth_failures, matched, d.error]
-    return [*_key(one), one.due, one.takes, *facts, served, attempt]
+    facts = (d.cursor, d.baselined, d.failures, d.auth_failures, matched, d.error)
+    return (*_key(one), one.due, one.takes, *facts, served, attempt, now)
 
 
-def _run_row(one: _Kept) -> list[Any]:
+def _run_row(one: _Kept, now: int) -> Sequence[Any]:
     d = one.decision
     cursor_after = d.cursor if one.takes else one.work.poll.cursor
     summary = f"{d.summary}; the poll was edited meanwhile, so nothing fired and it is read again" if one.edited else d.summary
-    counts = [d.checked, d.changed, d.matched, d.requests, d.missed]
-    return [*_key(one), one.work.lease.run, d.status, *counts, cursor_after, summary, d.error]
+    counts = (d.checked, d.changed, d.matched, d.requests, d.missed)
+    return (*_key(one), one.work.lease.run, d.status, *counts, cursor_after, summary, d.error, now)
 
 
 def _object_rows(one: _Kept) -> list[list[Any]]:

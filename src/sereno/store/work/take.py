@@ -11,6 +11,7 @@ from sereno.core.values import from_micros
 from sereno.core.work import DeliveryWork, Kind, Lease, LeaseTimes, OperationWork, PollWork, Work
 from sereno.ports import Claimed, Only
 from sereno.store.codec import dumps, load_spec, loads, span_us
+from sereno.store.many import write_many
 from sereno.store.named import named
 from sereno.store.rows import (
     DELIVERY_COLUMNS,
@@ -122,7 +123,7 @@ def _load(connection: sqlite3.Connection, batch: Batch, kind: Kind, picks: Seque
 
 def _take(connection: sqlite3.Connection, kind: Kind, rows: Sequence[Mapping[str, Any]], more: Sequence[str] = ()) -> None:
     names = ("workspace", "id", "run", "due", "lease_until", "scheduled_for", "attempt", *more)
-    connection.execute(named("claim")[f"take_{kind}"], {"rows": dumps([[row[name] for name in names] for row in rows])})
+    write_many(connection, named("claim")[f"take_{kind}"], [[row[name] for name in names] for row in rows])
 
 
 def _read(batch: Batch, row: dict[str, Any], make: Callable[[Batch, dict[str, Any], Any], Work], more: Any) -> None:
@@ -231,12 +232,11 @@ _TAKE = {Kind.POLL: _take_polls, Kind.OPERATION: _take_operations, Kind.DELIVERY
 def _write_runs(connection: sqlite3.Connection, batch: Batch, found: Found) -> None:
     """Closes runs whose lease ran out as `abandoned`, opens the new ones, appends the intents (P06)."""
     rows = [batch.rows[pick.id] for pick in found.picks if pick.id in batch.rows]
-    left = [[row["workspace"], row["id"], row["run"] - 1] for row in rows if row["taken_over"]]
-    if left:
-        connection.execute(named("claim")["abandon_runs"], {"rows": dumps(left), "now": batch.now})
+    left = [(row["workspace"], row["id"], row["run"] - 1, batch.now) for row in rows if row["taken_over"]]
+    write_many(connection, named("claim")["abandon_runs"], left)
     names = ("workspace", "id", "run", "kind", "scheduled_for", "attempt", "lease_until", "cursor")
-    started = dumps([[row.get(name) for name in names] for row in rows])
-    connection.execute(named("claim")["start_runs"], {"rows": started, "worker": batch.ask.worker, "now": batch.now})
+    started = [[*(row.get(name) for name in names), batch.ask.worker, batch.now] for row in rows]
+    write_many(connection, named("claim")["start_runs"], started)
     append(connection, batch.entries)
     for kind, row, reason in batch.unreadable:
         park_row(connection, kind, row, reason, batch.now)
@@ -258,5 +258,4 @@ def _settle_pools(connection: sqlite3.Connection, batch: Batch, found: Found) ->
         wake = (batch.until if pool.taken else None) if keep else pool.wake(batch.now, batch.until)
         if not keep or pool.taken:
             rows.append([pool.workspace, pool.name, pool.bucket.tat, wake, int(keep)])
-    if rows:
-        connection.execute(named("claim")["set_pools"], {"rows": dumps(rows)})
+    write_many(connection, named("claim")["set_pools"], rows)
