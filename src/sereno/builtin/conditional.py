@@ -11,6 +11,7 @@ from sereno.builtin.options import Rule, SecretCheck, credential_name, flag, htt
 from sereno.core.change import FailedReading, ReadFailure, Reading, SourceObject
 from sereno.core.delay import read_retry_after
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
+from sereno.core.quick import quick
 from sereno.core.values import Json, canonical, digest
 from sereno.ports import Fetch, Guarded
 
@@ -51,6 +52,7 @@ def request_rules(secret_check: SecretCheck) -> Mapping[str, Rule]:
     }
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Seen:
     """The cursor: validators of the last answer, the hash of its content, and `shared`, what a source adds of its own (≤ 100 texts).

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from sereno.core.quick import quick
 from sereno.core.values import Json
 
 
@@ -33,6 +34,7 @@ class SourceObject:
     url: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class KnownObject:
     """What the store remembers of one object.
@@ -54,6 +56,7 @@ class KnownObject:
     episodes: int = 0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What one `Source.read` learned.
@@ -107,6 +110,7 @@ class Change:
     after: SourceObject | None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """All that `find_changes` learned: the changes in source order, then removals by id; and the objects to remember."""

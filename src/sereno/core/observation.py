@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from sereno.core.contract import Contract, Meaning, word_of
 from sereno.core.delay import read_hint, read_retry_after
+from sereno.core.quick import quick
 from sereno.core.reading.answer import (
     STATE_CHARS,
     TEXT_CHARS,
@@ -25,6 +26,7 @@ from sereno.core.reading.answer import (
 from sereno.core.values import canonical
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class HttpReply:
     """A complete HTTP answer, within all caps. `body` is decoded (content encoding removed), ≤ the size cap.
@@ -42,7 +44,11 @@ class HttpReply:
     def header(self, name: str) -> str | None:
         """The first header of that name, any case, or None."""
         wanted = name.lower()
-        return next((value for key, value in self.headers if key.lower() == wanted), None)
+        length = len(name)
+        for key, value in self.headers:  # a plain loop: asked for several headers of each reply
+            if len(key) == length and key.lower() == wanted:
+                return value
+        return None
 
     @property
     def content_type(self) -> str:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from sereno.core.delivery import Delivery
 from sereno.core.operation import Operation
 from sereno.core.poll import Poll
+from sereno.core.quick import quick
 
 DEFAULT_WORKSPACE = "main"
 
@@ -30,6 +31,7 @@ class RunStatus(StrEnum):
     """Given back unperformed (drain, lease doubt): nothing was sent."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Lease:
     """The right to work on one subject until `until`; `run` is the fence that a commit must match."""
@@ -43,6 +45,7 @@ class Lease:
     """The definition's revision at the claim; a commit under another one creates no effects and decides again."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PollWork:
     """One due poll; `attempt` counts the runs this due instant has had (1 = first)."""
