@@ -6,6 +6,7 @@ from io import BytesIO
 
 from aiohttp import hdrs
 
+from sereno.outside.egress.deadline import Deadline
 from sereno.outside.egress.decode import Inflater, TooLarge, encoding_of
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.wire import Answer
@@ -21,7 +22,7 @@ class HeadersTooLarge(Exception):
 class Clocked:
     """The one timer of a fetch: the total deadline, moved nearer while a body arrives too slowly."""
 
-    scope: asyncio.Timeout
+    scope: Deadline
     began: float
     deadline: float
     limits: GateLimits
@@ -37,7 +38,7 @@ class Clocked:
     def arrived(self, total: int) -> None:
         """Moves the timer: `total` body bytes have come since `watch`."""
         self.floor_at = self.started + self.limits.grace + total / self.limits.floor
-        self.scope.reschedule(min(self.deadline, self.floor_at))
+        self.scope.move(min(self.deadline, self.floor_at))
 
     def too_slow(self) -> bool:
         """True where it was the floor that ended the fetch, not the deadline."""

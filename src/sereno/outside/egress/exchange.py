@@ -4,9 +4,9 @@ aiohttp gives these hooks no way to hand over a request, so the running exchange
 """
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -41,12 +41,12 @@ class Exchange:
     """Of the newest answer whose headers came."""
     armed: bool = False
     refused: str | None = None
-    approved: set[tuple[Address, int]] = field(default_factory=set)
+    approved: Set[tuple[Address, int]] = frozenset()
 
     def arm(self, target: Target) -> None:
         """Allows exactly one request, to this target."""
         self.target, self.armed = target, True
-        self.approved = set()
+        self.approved = frozenset()
 
     def approves(self, address: Address, port: int) -> bool:
         """True for what this request's look-up gave, and for the address that its URL names."""

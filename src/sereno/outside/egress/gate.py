@@ -3,7 +3,7 @@
 import asyncio
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -15,13 +15,8 @@ from sereno.outside.credentials import Credentials
 from sereno.outside.egress import hops
 from sereno.outside.egress.allow import Allow
 from sereno.outside.egress.body import Clocked, check_headers, read_body
-from sereno.outside.egress.exchange import (
-    Exchange,
-    OpenSocket,
-    enter,
-    leave,
-    plain_socket,
-)
+from sereno.outside.egress.deadline import Deadlines
+from sereno.outside.egress.exchange import Exchange, OpenSocket, enter, leave, plain_socket
 from sereno.outside.egress.failure import BadRedirect, Failures, classify
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.resolve import Refused, Resolve, SystemResolver, check_target
@@ -78,6 +73,7 @@ class Gate:
         self._limits = limits or GateLimits()
         self._seams = seams or Seams()
         self._wire: Wire | None = None
+        self._deadlines: Deadlines | None = None
         self._places: set[str] = set()
         """Origins that passed `check_target`, which looks at nothing else of a URL."""
         self._system_resolver: SystemResolver | None = None
@@ -98,7 +94,7 @@ class Gate:
 
     async def close(self) -> None:
         """Closes idle connections. A later fetch opens anew."""
-        wire, self._wire = self._wire, None
+        wire, self._wire, self._deadlines = self._wire, None, None
         if wire is not None:
             await wire.close()
         if self._system_resolver is not None:
@@ -108,13 +104,15 @@ class Gate:
     async def _bounded(self, request: Fetch, hop: _Hop, exchange: Exchange, start: float) -> Reply:
         """Puts the total deadline round everything, and turns failures into values."""
         deadline = start + request.total_deadline.total_seconds()
-        scope = asyncio.timeout_at(deadline)
+        if self._deadlines is None:
+            self._deadlines = Deadlines()
+        scope = self._deadlines.until(deadline)
         clock = Clocked(scope, start, deadline, self._limits)
         try:
-            async with scope:
+            with scope:
                 return await self._follow(request, hop, exchange, clock)
         except Failures as error:
-            if isinstance(error, TimeoutError) and scope.expired():
+            if isinstance(error, TimeoutError) and scope.expired:
                 kind, message = _timed_out(exchange, clock)
             else:
                 kind, message = classify(error, exchange)
@@ -145,7 +143,7 @@ class Gate:
             response.close()
             hop = await self._next_hop(request, hop, response, exchange)
 
-    async def _ask(self, request: Fetch, hop: _Hop, exchange: Exchange) -> Answer:
+    def _ask(self, request: Fetch, hop: _Hop, exchange: Exchange) -> Awaitable[Answer]:
         """Writes one request and waits for the headers of its answer."""
         headers = hop.headers
         if request.credential is not None and self._credential_goes(request.credential, hop.target, exchange):
@@ -154,7 +152,7 @@ class Gate:
             headers = {**kept, auth.name: auth.value.reveal()}
         exchange.arm(hop.target)
         wire = self._wire or self._open_wire()
-        return await wire.ask(exchange, hop.method, headers, hop.body)
+        return wire.ask(exchange, hop.method, headers, hop.body)
 
     def _credential_goes(self, name: str, target: Target, exchange: Exchange) -> bool:
         """The first hop must carry its credential or fail; a later hop carries it only where it belongs."""
@@ -197,7 +195,9 @@ class Gate:
         return _Hop(target, method, headers, body)
 
     def _reply(self, response: Answer, body: bytes, exchange: Exchange, clock: Clocked) -> HttpReply:
-        headers = [(name, value if value.isascii() else _clean(value)) for name, value in response.headers.items()]
+        headers = [*response.headers.items()]
+        if not "".join(response.headers.values()).isascii():
+            headers = [(name, _clean(value)) for name, value in headers]
         shown = exchange.target.shown
         if self._redaction.byte_forms and self._redaction.occurs(_flat(response, shown)):
             redact = self._redaction.redact

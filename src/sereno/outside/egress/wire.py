@@ -8,6 +8,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aiohttp import ClientRequest, ClientTimeout, StreamReader, TCPConnector, hdrs
 from aiohttp.connector import Connection
@@ -126,16 +127,22 @@ class Wire:
 
 def _head(target: Target, method: str, headers: Mapping[str, str], *, body: bytes | None, agent: str) -> bytes:
     """Writes request line and headers; what the caller names wins over our own. Raises ValueError for a line within a line."""
-    ours = {hdrs.ACCEPT: "*/*", hdrs.ACCEPT_ENCODING: "gzip", hdrs.USER_AGENT: agent}
-    if body is not None or method in ("POST", "PUT", "PATCH"):
-        ours[hdrs.CONTENT_TYPE] = "application/octet-stream"
-    if body is not None or method not in ("GET", "HEAD"):
-        ours[hdrs.CONTENT_LENGTH] = str(len(body or b""))
-    named = {name.lower() for name in headers}
-    lines = [f"{method} {target.url.raw_path_qs} HTTP/1.1", f"Host: {target.origin.partition('://')[2]}"]
-    lines += [f"{name}: {value}" for name, value in ours.items() if name.lower() not in named]
+    ours = _ours(method, body is not None, agent, *headers)
+    lines = [f"{method} {target.url.raw_path_qs} HTTP/1.1\r\nHost: {target.origin.partition('://')[2]}", *ours]
+    if (body is not None or method not in ("GET", "HEAD")) and not any(name.lower() == "content-length" for name in headers):
+        lines.append(f"Content-Length: {len(body or b'')}")
     lines += [f"{name}: {value}" for name, value in headers.items()]
-    text = "\r\n".join([*lines, "", ""])
-    if not text.count("\r") == text.count("\n") == len(lines) + 1 or "\0" in text:
+    text = "\r\n".join(lines) + "\r\n\r\n"
+    if not text.count("\r") == text.count("\n") == len(lines) + 2 or "\0" in text:
         raise ValueError("a header holds a line break or a null character")
     return text.encode()
+
+
+@lru_cache(maxsize=256)
+def _ours(method: str, has_body: bool, agent: str, *named: str) -> tuple[str, ...]:
+    """Our own headers where the caller names none of that name. Keeps names only, never a value of the caller's."""
+    ours = {hdrs.ACCEPT: "*/*", hdrs.ACCEPT_ENCODING: "gzip", hdrs.USER_AGENT: agent}
+    if has_body or method in ("POST", "PUT", "PATCH"):
+        ours[hdrs.CONTENT_TYPE] = "application/octet-stream"
+    lowered = {name.lower() for name in named}
+    return tuple(f"{name}: {value}" for name, value in ours.items() if name.lower() not in lowered)
