@@ -1,0 +1,86 @@
+"""A server whose texts try to steer a terminal, turn lines round, hide, and be endless."""
+
+import html
+import json
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+MARK = "EVILMARK"
+EVIL = (
+    f"{MARK}\x1b[31m\x1b]0;title\x07\x1b]8;;https://evil.example\x1b\\\x9b2J\x9d0;x\x9c\r\n\b\x7f\x00"
+    "\u202egnp.exe\u2066\u2069\u200b\u200e\ufeff\u061c\u2028\u2029\u00ad\U000e0041\U000e007f"
+)
+LONG = EVIL + "A" * 990_000 + EVIL
+
+
+def _xml(text: str) -> str:
+    """The text inside XML: control characters, which XML forbids, twice escaped, so that only reading it as HTML brings them back."""
+    return "".join(f"&amp;#{ord(c)};" if ord(c) < 32 or 127 <= ord(c) < 160 else html.escape(c) for c in text.replace("\x00", ""))
+
+
+class Hostile:
+    """Listens on loopback; `paths` counts what was asked, `bodies` holds what was posted."""
+
+    def __init__(self) -> None:
+        self.paths: Counter[str] = Counter()
+        self.bodies: list[bytes] = []
+        hostile = self
+
+        class Answers(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                hostile.paths[self.path] += 1
+                status, kind, text = _answer(self.path)
+                payload = text.encode("utf-8", "surrogatepass")
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(payload)))
+                self.send_header("X-Request-Id", f"{MARK}-\x1b[31m")
+                self.end_headers()
+                self.wfile.write(payload)
+
+            def do_POST(self) -> None:
+                hostile.paths[self.path] += 1
+                hostile.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                """Keeps quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        self._server.daemon_threads = True
+        self.port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends it."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _answer(path: str) -> tuple[int, str, str]:
+    if path.startswith("/feed"):
+        entries = "".join(
+            f"<item><guid>{n}-{_xml(text[:100])}</guid><title>{_xml(text)}</title><link>javascript:{MARK}</link>"
+            f"<description>{_xml(text)}</description></item>"
+            for n, text in enumerate((EVIL, LONG))
+        )
+        return 200, "application/rss+xml", f"<rss version='2.0'><channel><title>{_xml(EVIL)}</title>{entries}</channel></rss>"
+    if path.startswith("/items"):
+        items = [
+            {"id": f"1{EVIL}", "title": EVIL, "link": EVIL, EVIL: EVIL},
+            {"id": "2", "title": LONG, "link": f"javascript:{EVIL}", "deep": [EVIL] * 3},
+        ]
+        return 200, "application/json", json.dumps({"items": items})
+    if path.startswith("/page"):
+        return 200, "text/html", f"<title>{html.escape(LONG)}</title><p>{html.escape(EVIL)}</p><p>&#27;[31m&#x202e;</p>"
+    if path.startswith("/jobs"):
+        return 200, "application/json", json.dumps({"status": LONG, "id": EVIL, "error": {"code": EVIL, "message": LONG}})
+    if path.startswith("/done"):
+        return 200, "application/json", json.dumps({"status": "done", "result": EVIL, EVIL: EVIL})
+    return 500, "text/html", LONG
