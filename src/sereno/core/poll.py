@@ -6,15 +6,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from random import Random
 
-from sereno.core.change import Change, ChangeKind, Comparison, FailedReading, Keep, KnownObject, ReadFailure, Reading
+from sereno.core.change import Change, Comparison, FailedReading, Keep, KnownObject, ReadFailure, Reading
 from sereno.core.effect import ActionRef, Effect
 from sereno.core.quick import quick
 from sereno.core.schedule import Schedule, next_due, next_instants
 from sereno.core.telling.matches import MAX_MATCHES, About, Match, match_effects, news_effects
 from sereno.core.telling.message import Event, counted, plain
+from sereno.core.telling.seen import UNCHANGED, baseline_text, seen_text
 from sereno.core.telling.verdict import Judged as Judged
 from sereno.core.telling.verdict import Verdict as Verdict
 from sereno.core.telling.verdict import VerdictKind as VerdictKind
+from sereno.core.telling.verdict import condition_error, condition_errors
 from sereno.core.values import Json
 
 
@@ -171,9 +173,10 @@ def decide_poll(  # noqa: PLR0913 - what one run learned, by name
     baseline = _is_baseline(poll)
     remember, fired = _settle(poll, comparison, judged, baseline)
     forget = _forget(poll, reading, remember)
-    error = _condition_error(judged)
+    error = condition_error(judged)
     ended = _ending(poll, len(fired), plan, now)
-    seen = _baseline_text(reading, plan, judged) if baseline else _seen_text(poll, reading, comparison, len(fired))
+    newly = poll.spec.fire_on is FireOn.STATE
+    seen = baseline_text(reading, judged, more=plan.more) if baseline else seen_text(reading, comparison, len(fired), newly=newly)
     return PollDecision(
         state=poll.state if ended is None else PollState.ENDED,
         due=plan.due if ended is None else None,
@@ -192,34 +195,7 @@ def decide_poll(  # noqa: PLR0913 - what one run learned, by name
         requests=reading.requests,
         summary="; ".join(part for part in (seen, *_remarks(reading, plan, len(fired)), error, ended) if part),
         error=error,
-        condition_errors=_condition_errors(judged),
-        tell_user=ended,
-    )
-
-
-def _decide_quiet(poll: Poll, reading: Reading, plan: _Plan, now: datetime) -> PollDecision:
-    """The same for the run that nearly all runs are: nothing changed, so there is nothing to compare, judge, keep or forget."""
-    ended = _ending(poll, 0, plan, now)
-    seen = "unchanged, no baseline yet" if _is_baseline(poll) else "unchanged"
-    if reading.note or plan.missed or plan.remark or ended:
-        seen = "; ".join(part for part in (seen, *_remarks(reading, plan, 0), ended) if part)
-    return PollDecision(
-        state=poll.state if ended is None else PollState.ENDED,
-        due=plan.due if ended is None else None,
-        cursor=poll.cursor if reading.cursor is None else reading.cursor,
-        remember={},
-        forget=(),
-        effects=() if ended is None else _news(poll, _ENDED, ended, ()),
-        status="ok",
-        checked=0,
-        changed=0,
-        matched=0,
-        failures=0,
-        auth_failures=0,
-        baselined=poll.baselined,
-        missed=plan.missed,
-        requests=reading.requests,
-        summary=seen,
+        condition_errors=condition_errors(judged),
         tell_user=ended,
     )
 
@@ -318,6 +294,33 @@ def _ending(poll: Poll, matched: int, plan: _Plan, now: datetime) -> str | None:
     return None
 
 
+def _decide_quiet(poll: Poll, reading: Reading, plan: _Plan, now: datetime) -> PollDecision:
+    """The same for the run that nearly all runs are: nothing changed, so there is nothing to compare, judge, keep or forget."""
+    ended = _ending(poll, 0, plan, now)
+    seen = baseline_text(reading, (), more=False) if _is_baseline(poll) else UNCHANGED
+    if reading.note or plan.missed or plan.remark or ended:
+        seen = "; ".join(part for part in (seen, *_remarks(reading, plan, 0), ended) if part)
+    return PollDecision(
+        state=poll.state if ended is None else PollState.ENDED,
+        due=plan.due if ended is None else None,
+        cursor=poll.cursor if reading.cursor is None else reading.cursor,
+        remember={},
+        forget=(),
+        effects=() if ended is None else _news(poll, _ENDED, ended, ()),
+        status="ok",
+        checked=0,
+        changed=0,
+        matched=0,
+        failures=0,
+        auth_failures=0,
+        baselined=poll.baselined,
+        missed=plan.missed,
+        requests=reading.requests,
+        summary=seen,
+        tell_user=ended,
+    )
+
+
 def _decide_failure(poll: Poll, failed: FailedReading, *, scheduled_for: datetime, now: datetime, rng: Random) -> PollDecision:
     refused = failed.failure is ReadFailure.AUTH
     failures, auth_failures = poll.failures + 1, poll.auth_failures + refused
@@ -378,45 +381,7 @@ def _news(poll: Poll, event: Event, notice: str, lines: Sequence[str]) -> list[E
     return news_effects(_about(poll), event, poll.runs + 1, notice, lines)
 
 
-def _baseline_text(reading: Reading, plan: _Plan, judged: Sequence[Judged]) -> str:
-    if reading.unchanged:
-        return "unchanged, no baseline yet"
-    already = sum(one.verdict.kind is VerdictKind.MATCH for one in judged)
-    more = ", more to read" if plan.more else ""
-    held = f", {already} already {'matches' if already == 1 else 'match'}" if already else ""
-    return f"baseline of {counted(len({found.external_id for found in reading.objects}))}{held}{more}, nothing fired"
-
-
-def _seen_text(poll: Poll, reading: Reading, comparison: Comparison, matched: int) -> str:
-    if reading.unchanged:
-        return "unchanged"
-    removed = sum(change.kind is ChangeKind.REMOVED for change in comparison.changes)
-    changed = len(comparison.changes) - removed
-    checked = counted(len({found.external_id for found in reading.objects}))
-    parts = [f"{changed} of {checked} changed" if changed else f"{checked}, none changed"]
-    if removed:
-        parts.append(f"{removed} removed")
-    if matched or changed or removed:
-        newly = "newly " if poll.spec.fire_on is FireOn.STATE else ""
-        parts.append(f"{matched or 'none'} {newly}matched")
-    return ", ".join(parts)
-
-
 def _remarks(reading: Reading, plan: _Plan, matched: int) -> tuple[str, ...]:
     missed = f"{counted(plan.missed, 'missed run', 'missed runs')} not made up" if plan.missed else ""
     flood = f"{matched - MAX_MATCHES} of the matches told in one summary" if matched > MAX_MATCHES else ""
     return (missed, plan.remark, plain(reading.note, 200) if reading.note else "", flood)
-
-
-def _condition_error(judged: Sequence[Judged]) -> str | None:
-    errors = [one.verdict.error or "unknown" for one in judged if one.verdict.kind is VerdictKind.ERROR]
-    return f"condition error on {len(errors)} of {len(judged)}: {plain(errors[0], 300)}" if errors else None
-
-
-_ERRORS_KEPT = 20
-
-
-def _condition_errors(judged: Sequence[Judged]) -> list[str]:
-    errors = [one for one in judged if one.verdict.kind is VerdictKind.ERROR]
-    texts = [f"{plain(one.external_id, 80)}: {plain(one.verdict.error or 'unknown', 300)}" for one in errors[:_ERRORS_KEPT]]
-    return texts + ([f"and {len(errors) - _ERRORS_KEPT} more"] if len(errors) > _ERRORS_KEPT else [])

@@ -4,12 +4,16 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sereno.core.quick import quick
 from sereno.core.values import FAR_FUTURE, from_micros, to_micros
 
 SHORTEST = timedelta(seconds=1)
 _LAST = to_micros(FAR_FUTURE)
+_MICROSECOND = timedelta(microseconds=1)
+_SHORTEST_STEP = SHORTEST // _MICROSECOND
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Interval:
     """Every `every` (1 s … 10 years), counted on a fixed grid from `anchor`; `jitter` moves each instant later by a
@@ -32,6 +36,7 @@ class Cron:
 Schedule = Interval | Cron
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class NextDue:
     """The next instant, and how many instants passed unseen (they are one catch-up run, never a burst; I7)."""
@@ -65,8 +70,8 @@ def next_instants(schedule: Schedule, after: datetime, seed: str, count: int = 5
 
 
 def _next_on_grid(schedule: Interval, after: datetime, seed: str, served: datetime | None) -> NextDue:
-    step = schedule.every // timedelta(microseconds=1)
-    if schedule.every < SHORTEST:
+    step = schedule.every // _MICROSECOND
+    if step < _SHORTEST_STEP:
         raise ValueError(f"an interval is at least {SHORTEST.total_seconds():g}s")
     start = to_micros(schedule.anchor) + _place(schedule.jitter, seed)
     passed = (to_micros(after) - start) // step
@@ -82,4 +87,4 @@ def _place(jitter: timedelta, seed: str) -> int:
     if not jitter:
         return 0
     share = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")
-    return (share * (jitter // timedelta(microseconds=1))) >> 64
+    return (share * (jitter // _MICROSECOND)) >> 64

@@ -40,12 +40,13 @@ def run_id(subject: str, number: int) -> str:
 def to_micros(instant: datetime) -> int:
     """Turns an aware instant into whole microseconds since 1970 UTC."""
     assert instant.tzinfo is not None, "instants are timezone-aware"
-    return (instant - _EPOCH) // timedelta(microseconds=1)
+    since = instant - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def from_micros(micros: int) -> datetime:
     """Turns microseconds since 1970 back into an aware UTC instant."""
-    return _EPOCH + timedelta(microseconds=micros)
+    return _EPOCH + timedelta(0, 0, micros)
 
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}

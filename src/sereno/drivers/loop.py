@@ -33,7 +33,9 @@ class Driver:
         self._worker = worker
         self._only = only
         self._wakeup = Wakeup()
-        self._crew = Crew(kit, slots, self._wakeup.ring)
+        self._crew = Crew(kit, slots, self._one_ended)
+        self._enough = max(1, slots // 4)
+        """Free slots that are worth a claim while work is in hand."""
         self._stopping = False
         self._clock_offset: float | None = None
         self._beat_mono = kit.clock.monotonic()
@@ -78,10 +80,15 @@ class Driver:
                 await asyncio.gather(beat, return_exceptions=True)
         return self.tally
 
+    def _one_ended(self) -> None:
+        """Wakes the loop where it would claim or end: not for each of the ends before that."""
+        if self._crew.free >= self._enough or not self._crew.busy:
+            self._wakeup.ring()
+
     async def _claim(self) -> int:
         """Claims a batch when enough slots are free; answers how much came."""
         crew = self._crew
-        if crew.free < max(1, crew.slots // 4) and crew.busy:
+        if crew.free < self._enough and crew.busy:
             return 0
         before = self._kit.clock.monotonic()
         try:
@@ -97,7 +104,7 @@ class Driver:
     async def _patience(self) -> float:
         """Seconds until something may be due; at most a tick, so that other processes' rows are seen."""
         tick = self._kit.times.tick.total_seconds()
-        if self._crew.busy and self._crew.free < max(1, self._crew.slots // 4):
+        if self._crew.busy and self._crew.free < self._enough:
             return tick
         try:
             due = await self._kit.store.next_due(self._only)

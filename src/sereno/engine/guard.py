@@ -50,13 +50,27 @@ class SendGuard:
     and on the host's wall clock, whichever ends first. After more than `guard` since the last look, the fence is read again.
     """
 
+    __slots__ = (
+        "_claimed_mono",
+        "_guard_s",
+        "_kit",
+        "_looked_mono",
+        "_passed",
+        "_refused",
+        "_stop_at",
+        "_trusted_s",
+        "_until",
+        "_work",
+    )
+
     def __init__(self, kit: Kit, work: Work, claimed_mono: float, stop_at: datetime | None = None):
         self._kit = kit
         self._work = work
         self._claimed_mono = claimed_mono
         self._looked_mono = claimed_mono
+        self._guard_s = kit.times.guard.total_seconds()
         self._until = work.lease.until
-        self._trusted_s = (work.lease.until - work.lease.claimed_at - kit.times.guard).total_seconds()
+        self._trusted_s = self._trusted(work.lease)
         self._stop_at = stop_at
         self._passed = 0
         self._refused = False
@@ -77,7 +91,7 @@ class SendGuard:
 
     async def _judge(self) -> None:
         mono = self._kit.clock.monotonic()
-        if mono - self._looked_mono > self._kit.times.guard.total_seconds():
+        if mono - self._looked_mono > self._guard_s:
             await self._look_again()
             mono = self._kit.clock.monotonic()
         if mono - self._claimed_mono >= self._trusted_s or self._kit.clock.now() >= self._until:
@@ -107,19 +121,21 @@ class SendGuard:
     def extended(self, lease: Lease) -> None:
         """Takes a prolonged lease into account, on both clocks."""
         self._until = lease.until
-        self._trusted_s = (lease.until - self._work.lease.claimed_at - self._kit.times.guard).total_seconds()
+        self._trusted_s = self._trusted(lease)
+
+    def _trusted(self, lease: Lease) -> float:
+        return (lease.until - self._work.lease.claimed_at).total_seconds() - self._guard_s
 
     def guarded(self, *, total_deadline: timedelta) -> Guarded:
         """What the plug-in gets for this one call."""
-
-        async def before_hop(origin: str) -> bool:
-            await self.before_first_byte()
-            return await self._kit.store.reserve_hop(self._work, origin)
-
         return Guarded(
             transport=self._kit.transport,
             now=self.now(),
             total_deadline=total_deadline,
-            before_hop=before_hop,
+            before_hop=self._before_hop,
             before_first_byte=self.before_first_byte,
         )
+
+    async def _before_hop(self, origin: str) -> bool:
+        await self.before_first_byte()
+        return await self._kit.store.reserve_hop(self._work, origin)

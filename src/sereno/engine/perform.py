@@ -1,5 +1,6 @@
 """The one entry of every driver: performs one claimed piece of work and commits."""
 
+from collections.abc import Awaitable
 from datetime import datetime
 
 from sereno.core.errors import LeaseLost
@@ -35,11 +36,11 @@ async def perform(kit: Kit, work: Work, sender: SendGuard) -> None:
         await kit.store.park(work, reason=done.message)
 
 
-async def _dispatch(kit: Kit, work: Work, sender: SendGuard) -> None:
+def _dispatch(kit: Kit, work: Work, sender: SendGuard) -> Awaitable[None]:
     match work:
         case PollWork():
-            await perform_poll(kit, work, sender)
+            return perform_poll(kit, work, sender)
         case DeliveryWork():
-            await perform_delivery(kit, work, sender)
+            return perform_delivery(kit, work, sender)
         case OperationWork():
-            await perform_operation(kit, work, sender)
+            return perform_operation(kit, work, sender)

@@ -1,6 +1,8 @@
 """Performs one poll run: read, compare, judge, decide, commit."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from sereno.core.change import Change, Comparison, FailedReading, KnownObject, ReadFailure, Reading, find_changes
 from sereno.core.poll import Judged, Poll, PollDecision, Verdict, VerdictKind, decide_poll, needs_judging
@@ -40,25 +42,30 @@ async def _read(kit: Kit, poll: Poll, sender: SendGuard) -> Reading | FailedRead
 
 
 async def _decide(kit: Kit, work: PollWork, reading: Reading | FailedReading, sender: SendGuard) -> PollDecision | Broken:
-    poll = await _with_snapshot(kit, work, reading)
-    now, comparison, judged = sender.now(), Comparison(), list[Judged]()
-    if isinstance(reading, Reading):
-        changes = guard.decide(lambda: find_changes(reading, poll.known, now, poll.spec.keep, poll.spec.fields))
-        if isinstance(changes, Broken):
-            return changes
-        comparison = changes
-        judged = await _judge(kit, poll, reading, comparison, sender)
-    rng = kit.ids.random(f"{poll.id}.{work.lease.run}")
+    if isinstance(reading, FailedReading) or (reading.unchanged and not reading.objects):  # most runs: nothing to compare
+        return _conclude(kit, work, reading, Comparison(), (), sender.now())
+    # What is known is loaded only here. Raises LeaseLost.
+    work = replace(work, poll=replace(work.poll, known=await kit.store.snapshot(work)))
+    poll, now = work.poll, sender.now()
+    comparison = guard.decide(lambda: find_changes(reading, poll.known, now, poll.spec.keep, poll.spec.fields))
+    if isinstance(comparison, Broken):
+        return comparison
+    judged = await _judge(kit, poll, reading, comparison, sender)
+    return _conclude(kit, work, reading, comparison, judged, now)
+
+
+def _conclude(
+    kit: Kit,
+    work: PollWork,
+    reading: Reading | FailedReading,
+    comparison: Comparison,
+    judged: Sequence[Judged],
+    now: datetime,
+) -> PollDecision | Broken:
+    rng = kit.ids.random(f"{work.poll.id}.{work.lease.run}")
     return guard.decide(
-        lambda: decide_poll(poll, reading, comparison, judged, scheduled_for=work.scheduled_for, now=now, rng=rng)
+        lambda: decide_poll(work.poll, reading, comparison, judged, scheduled_for=work.scheduled_for, now=now, rng=rng)
     )
-
-
-async def _with_snapshot(kit: Kit, work: PollWork, reading: Reading | FailedReading) -> Poll:
-    """Loads what is known only where there is something to compare: most runs are unchanged. Raises LeaseLost."""
-    if isinstance(reading, FailedReading) or (reading.unchanged and not reading.objects):
-        return work.poll
-    return replace(work.poll, known=await kit.store.snapshot(work))
 
 
 async def _judge(kit: Kit, poll: Poll, reading: Reading, comparison: Comparison, sender: SendGuard) -> list[Judged]:

@@ -1,5 +1,8 @@
 """What the engine logs of each run: the fields of O02, once, after the commit. Foreign text stays out of the message itself."""
 
+import logging
+from functools import lru_cache
+
 import structlog
 
 from sereno.core.delivery import DeliveryDecision
@@ -15,6 +18,8 @@ def tell_poll(work: PollWork, decision: PollDecision) -> None:
     """An unchanged run is told at debug level, everything else at info."""
     poll = work.poll
     quiet = decision.status == "ok" and not decision.changed and not decision.effects
+    if quiet and not _debug_is_told(structlog.get_config()["wrapper_class"]):
+        return
     tell = log.debug if quiet else log.info
     tell(
         "poll run",
@@ -27,6 +32,16 @@ def tell_poll(work: PollWork, decision: PollDecision) -> None:
         decision=decision.summary,
         error=decision.error,
     )
+
+
+@lru_cache(maxsize=8)
+def _debug_is_told(logger: type) -> bool:
+    """Asks the kind of logger once: binding one to drop a line costs more than the rest of an unchanged run's last step."""
+    level = getattr(logger, "get_effective_level", None)
+    try:
+        return level is None or int(level(None)) <= logging.DEBUG
+    except (AttributeError, TypeError):
+        return True
 
 
 def tell_delivery(work: DeliveryWork, decision: DeliveryDecision) -> None:
