@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
+import uvloop
 
 from sereno.builtin.actions.command import CommandAction
 from sereno.builtin.actions.console import ConsoleAction
@@ -84,6 +85,14 @@ async def test_the_command_gets_the_effect_on_stdin_and_the_key_in_its_environme
 async def test_exit_status_is_the_outcome(argv, kind):
     """A run that was ended from outside may have acted."""
     assert (await run_command(*argv)).kind is kind
+
+
+def test_the_command_gets_its_stdin_on_the_loop_of_production_too(tmp_path):
+    """The transports of uvloop are none of asyncio's classes: the effect must reach the child there as well."""
+    out = tmp_path / "out"
+    outcome = uvloop.run(run_command("sh", "-c", f"cat > {out}"))
+    assert outcome.kind is OutcomeKind.DONE
+    assert json.loads(out.read_text())["data"]
 
 
 async def test_a_command_that_runs_too_long_is_ended_and_unknown():

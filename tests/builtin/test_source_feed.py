@@ -211,3 +211,12 @@ def test_check_and_place():
     told = [str(fault) for fault in SOURCE.check({"url": URL, "select": "p"}, origin="api")]
     assert told and told[0].startswith("source.select: is not an option")
     assert SOURCE.check({"url": URL}, origin="api") == [] and SOURCE.place({"url": URL}).pool == "host:example.com"
+
+
+async def test_an_id_is_never_taken_for_a_date():
+    """An entry without a date has none, whatever its id looks like; the id stays as it is."""
+    items = "<item><title>a</title><guid>3</guid></item><item><title>b</title><guid isPermaLink='false'>2026-01</guid></item>"
+    found = await read(f"<?xml version='1.0'?><rss version='2.0'><channel><title>t</title>{items}</channel></rss>".encode())
+    assert [one.external_id for one in found.objects] == ["3", "2026-01"]
+    assert all("published" not in one.payload or not one.payload["published"] for one in found.objects)
+    assert "id.invalid" not in repr(found)

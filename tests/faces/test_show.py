@@ -46,7 +46,7 @@ def test_progress_on_a_terminal_is_one_line_that_changes(monkeypatch: pytest.Mon
     progress.end()
     shown = terminal.getvalue()
     assert "\n" not in shown
-    assert "next look in 12s: the provider asked to wait (Retry-After)" in shown and "next look in 10s" in shown
+    assert "next look in 12s: not sooner than the provider asked (Retry-After)" in shown and "next look in 10s" in shown
     assert shown.split("\r")[-1] == "" and shown.split("\r")[-2].strip() == ""
 
 

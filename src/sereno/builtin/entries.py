@@ -60,6 +60,11 @@ class _Entry:
     author: str
 
 
+_GUID = re.compile(r"(<guid\b[^>]*(?<!/)>)(?!\s*https?://)")
+_NO_DATE = "http://id.invalid/"
+"""Put before an id while the parser reads it: it would take an id such as `3` for a date where an entry has none."""
+
+
 def looks_like_feed(body: bytes, content_type: str | None) -> bool:
     """Says whether a document is a feed by its root element or its JSON Feed version; the media type alone is not enough."""
     text = decode(body[:8192], content_type, _DECLARED).lstrip("\ufeff \t\r\n\x00")
@@ -97,6 +102,7 @@ def _xml_feed(text: str, url: str) -> tuple[str, list[_Entry], int]:
     try:
         import fastfeedparser  # noqa: PLC0415 - heavy, and only polls of feeds need it
 
+        plain = _GUID.sub(rf"\1{_NO_DATE}", plain)
         parsed = fastfeedparser.parse(plain.lstrip().encode("utf-8", "replace"), include_tags=False, include_media=False)
         entries = [item for item in parsed.get("entries") or () if isinstance(item, dict)]
         title = _clean((parsed.get("feed") or {}).get("title"))
@@ -141,8 +147,8 @@ def _past(text: str, mark: str, position: int) -> int:
 
 def _xml_entry(item: Mapping[str, object], url: str) -> _Entry:
     markup = _content(item) or _text(item.get("description")) or _text(item.get("summary"))
-    identity = _text(item.get("id")).strip()
-    link = _link(item) or (identity if is_web(identity) else "")
+    identity = _text(item.get("id")).strip().removeprefix(_NO_DATE)
+    link = _link(item).removeprefix(_NO_DATE) or (identity if is_web(identity) else "")
     times = {name: value for name in ("published", "updated") if (value := _text(item.get(name))[:64])}
     return _Entry(identity, _clean(item.get("title")), _absolute(link, url), _long(markup), times, _clean(item.get("author")))
 

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
 from sereno.builtin.options import Rule, SecretCheck, texts
 from sereno.builtin.text import one_line
@@ -158,8 +159,9 @@ def _why(error: Exception) -> str:
 
 
 def _feed(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
-    pipe = transport.get_pipe_transport(0)
-    if isinstance(pipe, asyncio.WriteTransport):
+    # The transports of uvloop are none of asyncio's classes.
+    pipe = cast("asyncio.WriteTransport | None", transport.get_pipe_transport(0))
+    if pipe is not None:
         if stdin:
             pipe.write(stdin)
         pipe.close()

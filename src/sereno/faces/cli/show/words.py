@@ -8,7 +8,7 @@ from sereno.core.schedule import Interval, Schedule
 from sereno.core.values import Json, format_duration
 
 DELAYS: Mapping[str, str] = {
-    DelaySource.PROVIDER_RETRY_AFTER: "the provider asked to wait (Retry-After)",
+    DelaySource.PROVIDER_RETRY_AFTER: "not sooner than the provider asked (Retry-After)",
     DelaySource.PROVIDER_POLL_HINT: "the provider's answer says when to ask again",
     DelaySource.LOCAL_BACKOFF: "Sereno's own growing pause",
     DelaySource.CONTRACT_SCHEDULE: "the contract says when to look",
