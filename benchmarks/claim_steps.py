@@ -37,13 +37,14 @@ def seed(connection: sqlite3.Connection, polls: int, *, pools: int = POOLS, exha
     for number in range(polls + 200):
         due = now - number if number < 200 or exhausted else now + 1_000_000 * (1 + number % 3600)
         pool = "host:blocked.example" if exhausted and number >= 200 else f"host:{number % pools}.example"
-        rows.append((format_id("poll_", number), f"p{number}", owner, text, due, due, pool, now, now))
+        rows.append((format_id("poll_", number), f"p{number}", owner, due, due, pool, now, now))
     connection.execute("BEGIN")
     connection.executemany(
-        "INSERT INTO poll (workspace, id, name, user, managed_by, spec, state, due, scheduled_for, pool, created_at, updated_at)"
-        " VALUES ('main', ?, ?, ?, 'user', ?, 'active', ?, ?, ?, ?, ?)",
+        "INSERT INTO poll (workspace, id, name, user, managed_by, state, due, scheduled_for, pool, created_at, updated_at)"
+        " VALUES ('main', ?, ?, ?, 'user', 'active', ?, ?, ?, ?, ?)",
         rows,
     )
+    connection.execute("INSERT INTO poll_spec (workspace, poll, spec) SELECT workspace, id, ? FROM poll", (text,))
     connection.executemany(
         "INSERT INTO pool (workspace, name, rate, wake) VALUES ('main', ?, NULL, ?)",
         [(f"host:{number}.example", now) for number in range(pools)],

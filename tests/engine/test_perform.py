@@ -57,7 +57,7 @@ async def test_a_missing_source_plug_in_is_a_failed_read() -> None:
     """A poll whose plug-in is gone says so instead of ending the driver."""
     desk = Desk()
     await desk.polls(1)
-    await desk.sql('UPDATE poll SET spec = replace(spec, \'"source_type":"scripted"\', \'"source_type":"gone"\')')
+    await desk.sql('UPDATE poll_spec SET spec = replace(spec, \'"source_type":"scripted"\', \'"source_type":"gone"\')')
     await desk.perform()
     assert "no source plug-in named gone" in (await desk.one(POLL))["last_error"]
 

@@ -208,7 +208,7 @@ async def test_once_goes_on_with_a_poll_that_has_more_to_read(stage: Stage) -> N
 async def test_a_row_of_a_newer_version_is_parked_and_the_others_go_on(stage: Stage) -> None:
     """A schedule type that this version does not know is not guessed at."""
     strange, fine = await stage.poll("strange"), await stage.poll("fine")
-    await stage.sql("UPDATE poll SET spec = replace(spec, '\"interval\"', '\"moonphase\"') WHERE id = ?", strange)
+    await stage.sql("UPDATE poll_spec SET spec = replace(spec, '\"interval\"', '\"moonphase\"') WHERE poll = ?", strange)
     assert subjects(await stage.claim()) == [fine]
     row = await stage.one("SELECT due, lease_until, last_error FROM poll WHERE id = ?", strange)
     assert (row["due"], row["lease_until"]) == (None, None) and "moonphase" in row["last_error"]

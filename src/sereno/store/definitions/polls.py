@@ -36,7 +36,8 @@ def _says(managed_by: str) -> str:
 def named(request: Request, name: str) -> Row:
     """Reads the row of a poll that is not removed by its name, else by its id; raises NotFound with the nearest name."""
     row: Row | None = request.connection.execute(
-        "SELECT * FROM poll WHERE workspace = ? AND (name = ? OR id = ?) AND state <> 'removed' ORDER BY name <> ? LIMIT 1",
+        "SELECT poll.*, spec FROM poll JOIN poll_spec ON poll_spec.workspace = poll.workspace AND poll_spec.poll = poll.id"
+        " WHERE poll.workspace = ? AND (name = ? OR id = ?) AND state <> 'removed' ORDER BY name <> ? LIMIT 1",
         (request.workspace, name, name, name),
     ).fetchone()
     if row is None:
@@ -61,13 +62,15 @@ def add(request: Request, spec: PollSpec, plan: Plan) -> str:
     poll = request.ids.new("poll_")
     due = to_micros(plan.due)
     request.connection.execute(
-        "INSERT INTO poll (workspace, id, name, user, managed_by, spec, state, due, scheduled_for, priority, pool,"
-        " created_at, updated_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO poll (workspace, id, name, user, managed_by, state, due, scheduled_for, priority, pool, created_at, updated_at)"
+        " VALUES (?, ?, ?, ?, ?, 'active', ?, ?, ?, ?, ?, ?)",
         (
-            *(request.workspace, poll, spec.name, spec.user, plan.managed_by, dump_spec(spec)),
+            *(request.workspace, poll, spec.name, spec.user, plan.managed_by),
             *(due, due, spec.priority, plan.pool, request.micros, request.micros),
         ),
+    )
+    request.connection.execute(
+        "INSERT INTO poll_spec (workspace, poll, spec) VALUES (?, ?, ?)", (request.workspace, poll, dump_spec(spec))
     )
     _wake(request, plan.pool, due)
     request.decided(poll, 0, "created", {"name": spec.name, "managed_by": plan.managed_by, "revision": 1, "due": due})
@@ -216,12 +219,15 @@ def _move(request: Request, row: Row, managed_by: str) -> None:
 
 def _replace(request: Request, row: Row, spec: PollSpec, plan: Plan, version: int) -> None:
     request.connection.execute(
-        "UPDATE poll SET name = ?, user = ?, managed_by = ?, spec = ?, condition_version = ?, priority = ?, pool = ?,"
+        "UPDATE poll SET name = ?, user = ?, managed_by = ?, condition_version = ?, priority = ?, pool = ?,"
         " revision = revision + 1, updated_at = ? WHERE workspace = ? AND id = ?",
         (
-            *(spec.name, spec.user, plan.managed_by, dump_spec(spec), version, spec.priority, plan.pool, request.micros),
+            *(spec.name, spec.user, plan.managed_by, version, spec.priority, plan.pool, request.micros),
             *(request.workspace, row["id"]),
         ),
+    )
+    request.connection.execute(
+        "UPDATE poll_spec SET spec = ? WHERE workspace = ? AND poll = ?", (dump_spec(spec), request.workspace, row["id"])
     )
     if plan.pool != row["pool"] and row["due"] is not None:
         _wake(request, plan.pool, row["due"])

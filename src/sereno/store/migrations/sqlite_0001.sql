@@ -28,7 +28,6 @@ CREATE TABLE poll (
     name TEXT NOT NULL,
     user TEXT NOT NULL,
     managed_by TEXT NOT NULL,
-    spec TEXT NOT NULL,
     condition_version INTEGER NOT NULL DEFAULT 1,
     state TEXT NOT NULL,
     due INTEGER,
@@ -54,6 +53,14 @@ CREATE TABLE poll (
 CREATE UNIQUE INDEX poll_name ON poll (workspace, name) WHERE state <> 'removed';
 CREATE INDEX poll_claim ON poll (workspace, pool, priority, due, id) WHERE state = 'active' AND due IS NOT NULL;
 CREATE INDEX poll_leased ON poll (workspace, pool, lease_until) WHERE lease_until IS NOT NULL;
+
+-- The long part of a poll, apart from what every run writes; a new text comes with a new revision of the poll.
+CREATE TABLE poll_spec (
+    workspace TEXT NOT NULL,
+    poll TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    PRIMARY KEY (workspace, poll)
+) STRICT;
 
 CREATE TABLE poll_object (
     workspace TEXT NOT NULL,
@@ -243,7 +250,7 @@ CREATE TRIGGER journal_no_delete BEFORE DELETE ON journal BEGIN SELECT RAISE(ABO
 
 -- The seed names of P18.
 CREATE VIEW polls AS
-SELECT id, workspace, user AS user_id,
+SELECT id, poll.workspace, user AS user_id,
        json_extract(spec, '$.source_type') AS source_type,
        coalesce(json_extract(spec, '$.source.url'), json_extract(spec, '$.source.path'), json_extract(spec, '$.source.argv')) AS source_ref,
        json_extract(spec, '$.condition') AS condition_text,
@@ -254,7 +261,7 @@ SELECT id, workspace, user AS user_id,
        (SELECT o.content_hash FROM poll_object o WHERE o.workspace = poll.workspace AND o.poll = poll.id
          ORDER BY o.last_seen_at DESC, o.external_id LIMIT 1) AS last_hash,
        state AS status, failures AS failure_count, last_error, created_at, updated_at
-FROM poll;
+FROM poll JOIN poll_spec ON poll_spec.workspace = poll.workspace AND poll_spec.poll = poll.id;
 CREATE VIEW poll_runs AS
 SELECT subject || '.' || number AS id, workspace, subject AS poll_id, scheduled_for, attempt, claimed_by, started_at, finished_at, status,
        checked AS items_checked, changed AS items_changed, matched AS items_matched, cursor_before, cursor_after, summary AS decision_summary, error

@@ -29,12 +29,14 @@ def _keyset(page: Page) -> tuple[str, int]:
 
 
 _POLL = """
-SELECT *, (SELECT count(*) FROM poll_object o WHERE o.workspace = poll.workspace AND o.poll = poll.id) AS known_objects
-FROM poll WHERE workspace = ? AND (name = ? AND state <> 'removed' OR id = ?) ORDER BY name <> ? LIMIT 1
+SELECT poll.*, spec, (SELECT count(*) FROM poll_object o WHERE o.workspace = poll.workspace AND o.poll = poll.id) AS known_objects
+FROM poll JOIN poll_spec ON poll_spec.workspace = poll.workspace AND poll_spec.poll = poll.id
+WHERE poll.workspace = ? AND (name = ? AND state <> 'removed' OR id = ?) ORDER BY name <> ? LIMIT 1
 """
 _POLLS = """
-SELECT *, (SELECT count(*) FROM poll_object o WHERE o.workspace = poll.workspace AND o.poll = poll.id) AS known_objects
-FROM poll WHERE workspace = ? AND id < ? AND (state = ? OR ? IS NULL AND state <> 'removed') ORDER BY id DESC LIMIT ?
+SELECT poll.*, spec, (SELECT count(*) FROM poll_object o WHERE o.workspace = poll.workspace AND o.poll = poll.id) AS known_objects
+FROM poll JOIN poll_spec ON poll_spec.workspace = poll.workspace AND poll_spec.poll = poll.id
+WHERE poll.workspace = ? AND id < ? AND (state = ? OR ? IS NULL AND state <> 'removed') ORDER BY id DESC LIMIT ?
 """
 
 

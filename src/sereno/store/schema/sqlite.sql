@@ -173,7 +173,6 @@ CREATE TABLE poll (
     name TEXT NOT NULL,
     user TEXT NOT NULL,
     managed_by TEXT NOT NULL,
-    spec TEXT NOT NULL,
     condition_version INTEGER NOT NULL DEFAULT 1,
     state TEXT NOT NULL,
     due INTEGER,
@@ -223,8 +222,15 @@ SELECT subject || '.' || number AS id, workspace, subject AS poll_id, scheduled_
        checked AS items_checked, changed AS items_changed, matched AS items_matched, cursor_before, cursor_after, summary AS decision_summary, error
 FROM run WHERE kind = 'poll';
 
+CREATE TABLE poll_spec (
+    workspace TEXT NOT NULL,
+    poll TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    PRIMARY KEY (workspace, poll)
+) STRICT;
+
 CREATE VIEW polls AS
-SELECT id, workspace, user AS user_id,
+SELECT id, poll.workspace, user AS user_id,
        json_extract(spec, '$.source_type') AS source_type,
        coalesce(json_extract(spec, '$.source.url'), json_extract(spec, '$.source.path'), json_extract(spec, '$.source.argv')) AS source_ref,
        json_extract(spec, '$.condition') AS condition_text,
@@ -235,7 +241,7 @@ SELECT id, workspace, user AS user_id,
        (SELECT o.content_hash FROM poll_object o WHERE o.workspace = poll.workspace AND o.poll = poll.id
          ORDER BY o.last_seen_at DESC, o.external_id LIMIT 1) AS last_hash,
        state AS status, failures AS failure_count, last_error, created_at, updated_at
-FROM poll;
+FROM poll JOIN poll_spec ON poll_spec.workspace = poll.workspace AND poll_spec.poll = poll.id;
 
 CREATE TABLE pool (
     workspace TEXT NOT NULL,

@@ -138,8 +138,8 @@ SELECT json_group_array(json_array(
 FROM json_each(:rows) AS j CROSS JOIN delivery AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
 
 -- name: load_specs
-SELECT json_group_array(json_array(t.id, t.spec))
-FROM json_each(:rows) AS j CROSS JOIN poll AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
+SELECT json_group_array(json_array(t.poll, t.spec))
+FROM json_each(:rows) AS j CROSS JOIN poll_spec AS t ON t.workspace = j.value ->> 0 AND t.poll = j.value ->> 1;
 
 -- name: load_escalations
 SELECT json_group_array(json_array(
