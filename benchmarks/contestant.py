@@ -11,8 +11,6 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import uvloop
-
 from benchmarks.server import ETAG
 from sereno.drivers import runner
 
@@ -81,11 +79,10 @@ KINDS = {"bare": _bare, "apscheduler": _apscheduler, "sereno": _sereno, "raw": _
 
 
 def main() -> None:
-    """Pins the process, then the threads it will start, to the core."""
+    """Pins the process, then the threads it will start, to the core. All run on uvloop with the same thresholds of the collector."""
     kind, port, core, count = sys.argv[1], *(int(word) for word in sys.argv[2:5])
     os.sched_setaffinity(0, {core})
-    run = runner.run if kind == "sereno" else uvloop.run
-    run(KINDS[kind](port, count))
+    runner.run(KINDS[kind](port, count))
 
 
 if __name__ == "__main__":
