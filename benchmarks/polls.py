@@ -40,7 +40,7 @@ class Polls:
         app.set_up_logs(level="warning", form="text")
         await app.apply()
         models = [
-            read_model({"name": name, "source": {"type": "http", "url": url}, "every": "1h"})
+            read_model({"name": name, "source": {"type": "http", "url": url}, "every": "1d"})
             for name, url in zip(self._names, self._urls, strict=True)
         ]
         for start in range(0, len(models), _TOGETHER):
@@ -50,7 +50,7 @@ class Polls:
         await self.drain()
 
     def make_due(self) -> None:
-        """What an hour's sleep would do: every poll is due."""
+        """What a day's sleep would do: every poll is due."""
         now = time.time_ns() // 1_000
         with closing(sqlite3.connect(self._folder / ".sereno" / "sereno.db")) as connection, connection:
             connection.execute("UPDATE poll SET due = ?, scheduled_for = ?", (now, now))
