@@ -157,6 +157,16 @@ def test_I7_missed_runs_are_counted_not_made_up() -> None:
     assert "480 missed runs not made up" in decision.summary
 
 
+def test_a_late_run_is_not_followed_by_another_at_once() -> None:
+    """A grid instant closer than half the interval is passed over; an ordinary run keeps its grid."""
+    reading = read(thing("a"))
+    grid = run(make(), reading).due
+    assert grid is not None
+    late = run(make(), reading, now=grid - MINUTE / 60).due
+    assert late == grid + MINUTE
+    assert run(make(), reading, now=grid).due == grid + MINUTE
+
+
 def test_more_is_due_at_once_unless_the_source_stands_still() -> None:
     """The next page is read at once; a source that asks for more with the same cursor waits for its schedule."""
     assert run(make(baselined=True), read(thing("a"), more=True)).due == NOW

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sereno.core.errors import InvariantBroken
+from sereno.core.errors import InvariantBroken, Unavailable
 from sereno.core.work import Kind, LeaseTimes
-from sereno.drivers.loop import Driver
+from sereno.drivers.loop import Driver, Upkeep
 from sereno.ports import Only
 from sereno.testing.virtual import START, run_virtual
 from tests.drivers.stage import HOUR, Stage
@@ -237,7 +237,7 @@ def test_the_beat_survives_a_mistake_of_ours() -> None:
             tried.append(stage.clock.monotonic())
             raise InvariantBroken("the database refused a statement")
 
-        await stage.drive(1_100, stage.driver("a", slots=1, purge=purge), stage.driver("b", slots=1))
+        await stage.drive(1_100, stage.driver("a", slots=1, upkeep=Upkeep(purge)), stage.driver("b", slots=1))
         assert len(tried) == 1
         assert len(stage.book.acts) == len(stage.book.finished) == 1
 
@@ -296,5 +296,24 @@ def test_I31_a_dead_worker_is_replaced_within_lease_and_tick() -> None:
         assert stage.book.sent_at()[0] <= LEASE_S + stage.times.tick.total_seconds()
         runs = await stage.sql("SELECT status, claimed_by FROM run ORDER BY number LIMIT 2")
         assert [(row["status"], row["claimed_by"]) for row in runs] == [("abandoned", "dead"), ("ok", "alive")]
+
+    run_virtual(main)
+
+
+def test_a_driver_ends_where_its_database_was_taken_away() -> None:
+    """What it would go on doing would be kept nowhere: it stops claiming and says so."""
+
+    async def main() -> None:
+        stage = Stage()
+        await stage.polls(3)
+        gone: list[Unavailable] = []
+        driver = stage.driver(upkeep=Upkeep(trouble=lambda: gone[0] if gone else None))
+        running = asyncio.get_running_loop().create_task(driver.run())
+        await stage.clock.sleep(30)
+        assert not running.done()
+        gone.append(Unavailable("the database was taken away"))
+        await stage.clock.sleep(30)
+        with pytest.raises(Unavailable, match="taken away"):
+            await running
 
     run_virtual(main)

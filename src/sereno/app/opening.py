@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from sereno.app.parts import Outside, build_plugins, refuse_secrets, secret_in
-from sereno.app.running import Sereno
+from sereno.app.running import Sereno, file_mark
 from sereno.builtin.sources.guess import guess
 from sereno.core.errors import SetupError
 from sereno.core.work import Principal
@@ -93,6 +93,7 @@ def _assemble(loaded: Loaded, store: Store, outside: Outside, plugins: Plugins, 
         origin=caller.origin,
         guess=guess,
         secret_check=secret_in,
+        address_check=outside.refusal,
         redact=outside.redaction.redact_record,
     )
     kit = Kit(
@@ -107,7 +108,7 @@ def _assemble(loaded: Loaded, store: Store, outside: Outside, plugins: Plugins, 
         crash_point=seams.crash_point,
         redact=outside.redaction.redact_record,
     )
-    app.append(Sereno(kit, loaded, caller.who, outside.redaction, store, deps))
+    app.append(Sereno(kit, loaded, caller.who, outside.redaction, store, deps, file_mark(loaded.database)))
     return app[0]
 
 

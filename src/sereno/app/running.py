@@ -6,12 +6,14 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from sereno.core.errors import Unavailable
 from sereno.core.operation import OperationState
 from sereno.core.record import DeliveryRecord
 from sereno.core.work import Kind, Principal
 from sereno.drivers.crew import Tally
-from sereno.drivers.loop import Driver
+from sereno.drivers.loop import Driver, Upkeep
 from sereno.engine.kit import Kit
 from sereno.outside.logs import set_up_logs
 from sereno.outside.redaction import Redaction
@@ -28,6 +30,15 @@ from sereno.settings import Loaded
 from sereno.store.open import Store
 
 
+def file_mark(path: Path) -> tuple[int, int] | None:
+    """Which file a path names now: its device and inode; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 @dataclass(slots=True)
 class Sereno:
     """Everything a face or a Python program uses. Made by `open`; starts no driver by itself."""
@@ -38,6 +49,7 @@ class Sereno:
     redaction: Redaction
     _store: Store
     _deps: Deps
+    _mark: tuple[int, int] | None = None
     _drivers: list[Driver] = field(default_factory=list)
 
     @property
@@ -133,14 +145,20 @@ class Sereno:
             driver.ring()
 
     @asynccontextmanager
-    async def stopping_on_signals(self) -> AsyncIterator[None]:
-        """SIGTERM and SIGINT drain; a second one ends at once: leases run out, nothing is lost."""
+    async def stopping_on_signals(self, draining: Callable[[int], None] | None = None) -> AsyncIterator[None]:
+        """SIGTERM and SIGINT drain; a second one ends at once: leases run out, nothing is lost.
+
+        `draining` is told once how many pieces of work are finished first.
+        """
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
 
         def on_signal() -> None:
-            if task is not None and all(driver.stopping for driver in self._drivers):
-                task.cancel()
+            if all(driver.stopping for driver in self._drivers):
+                if task is not None:
+                    task.cancel()
+            elif draining is not None:
+                draining(sum(driver.busy for driver in self._drivers))
             self.stop()
 
         numbers = (signal.SIGTERM, signal.SIGINT)
@@ -155,7 +173,17 @@ class Sereno:
     def _driver(self, only: Only, slots: int | None = None) -> Driver:
         worker = f"{os.uname().nodename}:{os.getpid()}"
         wanted = slots or self.loaded.settings.slots
-        return Driver(self.kit, worker=worker, slots=wanted, only=only, purge=None if only.subject else self._purge)
+        return Driver(self.kit, worker=worker, slots=wanted, only=only, upkeep=Upkeep(self._purge, self._trouble))
+
+    def _trouble(self) -> Unavailable | None:
+        """Says when the database file is not the one that was opened any more: deleted, moved, or replaced."""
+        if file_mark(self.loaded.database) == self._mark:
+            return None
+        return Unavailable(
+            f"the database was taken away while it was in use: {self.loaded.database}",
+            hint="what ran since then is kept nowhere; put the file back or start again",
+            code="database_gone",
+        )
 
     async def _purge(self) -> None:
         await self._store.work.purge(self.loaded.settings.keep_runs)

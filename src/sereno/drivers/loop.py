@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
@@ -20,15 +21,29 @@ UNAVAILABLE_PAUSE = 5.0
 PURGE_EVERY = 600.0
 
 
+async def _nothing() -> None:
+    return None
+
+
+def _no_trouble() -> Unavailable | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What the app asks of a driver beside work: removing old runs now and then, and ending where the database is no longer there."""
+
+    purge: Callable[[], Awaitable[None]] = _nothing
+    trouble: Callable[[], Unavailable | None] = _no_trouble
+
+
 class Driver:
     """Claims due work and has it performed, until told to stop or until `finished` says so.
 
     `only` restricts what is claimed. Several drivers, in one process or many, may run on one database.
     """
 
-    def __init__(
-        self, kit: Kit, *, worker: str, slots: int, only: Only | None = None, purge: Callable[[], Awaitable[None]] | None = None
-    ):
+    def __init__(self, kit: Kit, *, worker: str, slots: int, only: Only | None = None, upkeep: Upkeep | None = None):
         self._kit = kit
         self._worker = worker
         self._only = only
@@ -39,13 +54,19 @@ class Driver:
         self._stopping = False
         self._clock_offset: float | None = None
         self._beat_mono = kit.clock.monotonic()
-        self._purge = purge
+        self._upkeep = upkeep or Upkeep()
+        self._trouble: Unavailable | None = None
         self._purged_mono = kit.clock.monotonic()
 
     @property
     def tally(self) -> Tally:
         """How the work so far ended."""
         return self._crew.tally
+
+    @property
+    def busy(self) -> int:
+        """How many pieces of work are in hand."""
+        return self._crew.busy
 
     @property
     def stopping(self) -> bool:
@@ -62,7 +83,10 @@ class Driver:
         self._wakeup.ring()
 
     async def run(self, finished: Callable[[], Awaitable[bool]] | None = None) -> Tally:
-        """Runs until stopped, or until nothing is in hand and `finished()` is true. Drains on the way out."""
+        """Runs until stopped, or until nothing is in hand and `finished()` is true. Drains on the way out.
+
+        Raises Unavailable where the database was taken away meanwhile.
+        """
         beat = asyncio.get_running_loop().create_task(self._beats(), name="beat")
         try:
             while not self._stopping:
@@ -78,6 +102,8 @@ class Driver:
             finally:
                 beat.cancel()
                 await asyncio.gather(beat, return_exceptions=True)
+        if self._trouble is not None:
+            raise self._trouble
         return self.tally
 
     def _one_ended(self) -> None:
@@ -122,6 +148,7 @@ class Driver:
                 await self._crew.extend()
                 await self._watch_clock()
                 await self._purge_sometimes()
+                self._look_after_the_store()
             except SerenoError as error:
                 # The beat goes on: without it no lease would be prolonged any more.
                 log.warning("the store did not take the beat", code=error.code, error=error.message)
@@ -134,6 +161,12 @@ class Driver:
         self._clock_offset = offset
 
     async def _purge_sometimes(self) -> None:
-        if self._purge is not None and self._kit.clock.monotonic() - self._purged_mono > PURGE_EVERY:
+        if self._kit.clock.monotonic() - self._purged_mono > PURGE_EVERY:
             self._purged_mono = self._kit.clock.monotonic()
-            await self._purge()
+            await self._upkeep.purge()
+
+    def _look_after_the_store(self) -> None:
+        """Ends the loop where its database was taken away: what it goes on doing would be kept nowhere."""
+        self._trouble = self._upkeep.trouble()
+        if self._trouble is not None:
+            self.stop()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sereno.core.errors import Fault, SetupError
+from sereno.core.errors import AlreadyExists, Fault, SetupError
 from sereno.core.poll import PollState
 from sereno.core.record import PollRecord
 from sereno.ports import PoolLimits
@@ -82,10 +82,9 @@ class Apply:
 
     async def _apply_one(self, checked: Checked, record: PollRecord | None, where: str, dry_run: bool) -> Applied:
         name, owner = checked.spec.name, f"file:{where}"
-        if record is None:
-            if not dry_run:
-                await self._polls.store(checked, managed_by=owner)
+        if record is None and (dry_run or await self._created(checked, owner)):
             return Applied(name, "created", where)
+        record = record or await self._polls.get(name)
         state_differs = (checked.state is PollState.PAUSED) != (record.poll.state is PollState.PAUSED)
         same = record.poll.spec == checked.spec
         if not dry_run:
@@ -95,6 +94,17 @@ class Apply:
             if state_differs:
                 await (self._polls.pause(name) if checked.state is PollState.PAUSED else self._polls.resume(name))
         return Applied(name, "unchanged" if same and not state_differs else "changed", where)
+
+    async def _created(self, checked: Checked, owner: str) -> bool:
+        """False when another process that applies the same file was faster: then its poll is compared like any other."""
+        try:
+            await self._polls.store(checked, managed_by=owner)
+        except AlreadyExists:
+            record = await self._polls.get(checked.spec.name)
+            if file_of(record.managed_by) != file_of(owner):
+                raise
+            return False
+        return True
 
     async def _gone(self, record: PollRecord, dry_run: bool, prune: bool) -> Applied:
         name = record.poll.spec.name

@@ -31,6 +31,8 @@ def version(connection: sqlite3.Connection) -> int:
 
 def migrate(connection: sqlite3.Connection, *, subject: str) -> int:
     """Brings a database to the newest schema; returns how many steps it took. Raises SetupError for one of a newer version."""
+    if version(connection) == newest():
+        return 0
     steps = 0
     for number, text in migrations():
         connection.execute("BEGIN IMMEDIATE")
