@@ -137,6 +137,16 @@ def test_P13_what_is_kept_is_bounded(server: Hostile, capsys: pytest.CaptureFixt
     assert rows[0] and rows[0] <= 500 and rows[1] <= 20_000, rows
 
 
+def test_the_settings_cap_what_is_taken_in(server: Hostile, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`[egress] max_bytes` holds for every source, whatever its own limit; nothing of the larger answer is kept."""
+    settings = tmp_path / "sereno.toml"
+    settings.write_text(settings.read_text().replace("[egress]\n", "[egress]\nmax_bytes = 5000\n"))
+    _run(capsys, "once")
+    polls = json.loads(_run(capsys, "poll", "list", "--json")[0])["polls"]
+    assert len(polls) == 4 and all("5" in poll["last_error"] for poll in polls), [poll["last_error"] for poll in polls]
+    assert server.bodies == []
+
+
 @pytest.mark.parametrize("kind", ["source", "action"])
 async def test_commands_come_from_settings_and_command_line_alone(kind: str, tmp_path: Path) -> None:
     """The same definition is refused from a program, and taken from the command line; files, too."""

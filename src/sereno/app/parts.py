@@ -20,6 +20,7 @@ from sereno.core.observation import Reply
 from sereno.outside.cel import CelConditions
 from sereno.outside.credentials import Credentials, Unusable, check_credential
 from sereno.outside.egress.allow import Allow
+from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.resolve import Refused, SystemResolver, check_address, checked_addresses
 from sereno.outside.redaction import Redaction
 from sereno.outside.secret import looks_like_secret, secrets_in_url
@@ -66,7 +67,8 @@ class Outside:
             raise SetupError(
                 "the settings are not right; nothing was started", [Fault(loaded.where("credentials"), str(error))]
             ) from error
-        return cls(LazyGate(allow, credentials, redaction), credentials, redaction, allow, SystemResolver(threads=4))
+        gate = LazyGate(allow, credentials, redaction, GateLimits(body_bytes=settings.egress.max_bytes))
+        return cls(gate, credentials, redaction, allow, SystemResolver(threads=4))
 
     async def address(self, host: str, port: int) -> str:
         """The one address to connect to for what is not HTTP (mail). Raises NotAllowed, OSError."""
@@ -92,8 +94,8 @@ class Outside:
 class LazyGate:
     """The egress gate, made at the first request: a command that asks nobody outside does not pay for the HTTP client."""
 
-    def __init__(self, allow: Allow, credentials: Credentials, redaction: Redaction):
-        self._parts = (allow, credentials, redaction)
+    def __init__(self, allow: Allow, credentials: Credentials, redaction: Redaction, limits: GateLimits):
+        self._parts = (allow, credentials, redaction, limits)
         self._gate: Gate | None = None
 
     async def fetch(self, request: Fetch) -> Reply:
@@ -101,8 +103,8 @@ class LazyGate:
         if self._gate is None:
             from sereno.outside.egress.gate import Gate  # noqa: PLC0415 - heavy, and most commands never send
 
-            allow, credentials, redaction = self._parts
-            self._gate = Gate(allow=allow, credentials=credentials, redaction=redaction)
+            allow, credentials, redaction, limits = self._parts
+            self._gate = Gate(allow=allow, credentials=credentials, redaction=redaction, limits=limits)
         return await self._gate.fetch(request)
 
     async def close(self) -> None:

@@ -133,7 +133,7 @@ class Gate:
                 exchange.status = response.status
                 check_headers(response, self._limits)
                 if request.before_hop is None or response.status not in hops.STATUSES:
-                    body = await read_body(response, request.max_bytes, clock)
+                    body = await read_body(response, min(request.max_bytes, self._limits.body_bytes), clock)
                     if self._redaction.byte_forms:
                         body = await self._scrub(body)
                     return self._reply(response, body, exchange, clock)

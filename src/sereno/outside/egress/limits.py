@@ -1,4 +1,4 @@
-"""The gate's own bounds. What belongs to one request (deadline, size) is in `Fetch`."""
+"""The gate's own bounds. What belongs to one request (deadline, its own size) is in `Fetch`."""
 
 from dataclasses import dataclass
 
@@ -12,6 +12,8 @@ class GateLimits:
     """
 
     hops: int = 5
+    body_bytes: int = 1_000_000_000
+    """The largest decoded body, whatever a request asks for (`[egress] max_bytes`)."""
     header_bytes: int = 65_536
     header_line: int = 32_768
     header_count: int = 200
