@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sereno.core.quick import quick
-from sereno.core.values import FAR_FUTURE, from_micros, to_micros
+from sereno.core.values import FAR_FUTURE
 
 SHORTEST = timedelta(seconds=1)
-_LAST = to_micros(FAR_FUTURE)
+_NO_INSTANT = "the schedule has no instant before year 9999"
 _MICROSECOND = timedelta(microseconds=1)
-_SHORTEST_STEP = SHORTEST // _MICROSECOND
+_NONE = timedelta(0)
 
 
 @quick
@@ -70,21 +70,24 @@ def next_instants(schedule: Schedule, after: datetime, seed: str, count: int = 5
 
 
 def _next_on_grid(schedule: Interval, after: datetime, seed: str, served: datetime | None) -> NextDue:
-    step = schedule.every // _MICROSECOND
-    if step < _SHORTEST_STEP:
+    every = schedule.every
+    if every < SHORTEST:
         raise ValueError(f"an interval is at least {SHORTEST.total_seconds():g}s")
-    start = to_micros(schedule.anchor) + _place(schedule.jitter, seed)
-    passed = (to_micros(after) - start) // step
-    due = start + (passed + 1) * step
-    if due > _LAST:
-        raise ValueError("the schedule has no instant before year 9999")
-    missed = 0 if served is None else passed - (to_micros(served) - start) // step
-    return NextDue(due=from_micros(due), missed=max(0, missed))
+    try:
+        start = schedule.anchor + _place(schedule.jitter, seed)
+        passed = (after - start) // every
+        due = start + (passed + 1) * every
+    except OverflowError as error:
+        raise ValueError(_NO_INSTANT) from error
+    if due > FAR_FUTURE:
+        raise ValueError(_NO_INSTANT)
+    missed = 0 if served is None else passed - (served - start) // every
+    return NextDue(due, missed if missed > 0 else 0)
 
 
-def _place(jitter: timedelta, seed: str) -> int:
-    """The stable share of the jitter, in microseconds: SHA-256 of the seed read as a fraction."""
+def _place(jitter: timedelta, seed: str) -> timedelta:
+    """The stable share of the jitter, in whole microseconds: SHA-256 of the seed read as a fraction."""
     if not jitter:
-        return 0
+        return _NONE
     share = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big")
-    return (share * (jitter // _MICROSECOND)) >> 64
+    return timedelta(0, 0, (share * (jitter // _MICROSECOND)) >> 64)
