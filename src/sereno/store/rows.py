@@ -93,13 +93,16 @@ def read_object(row: Row) -> KnownObject:
     )
 
 
+_POLL_STATES = {state.value: state for state in PollState}
+
+
 def read_poll(row: Row, *, known: Mapping[str, KnownObject] | None = None, spec: PollSpec | None = None) -> Poll:
     """Reads a `poll` row; `spec` where it was read before, else the row needs its `spec` column."""
     return Poll(
         id=row["id"],
         workspace=row["workspace"],
         spec=load_spec(row["spec"]) if spec is None else spec,
-        state=PollState(row["state"]),
+        state=_POLL_STATES[row["state"]],
         revision=row["revision"],
         condition_version=row["condition_version"],
         pool=row["pool"],

@@ -149,8 +149,8 @@ SELECT json_group_array(json_array(
 FROM json_each(:rows) AS j CROSS JOIN escalation AS e ON e.workspace = j.value ->> 0 AND e.operation = j.value ->> 1 AND e.state = 'open';
 
 -- name: take_poll
-WITH n (workspace, id, run, due, lease_until, scheduled_for, attempt) AS (VALUES (?, ?, ?, ?, ?, ?, ?))
-UPDATE poll SET run = n.run, due = n.due, lease_until = n.lease_until, scheduled_for = n.scheduled_for, attempt = n.attempt
+WITH n (workspace, id, run, until, scheduled_for, attempt) AS (VALUES (?, ?, ?, ?, ?, ?))
+UPDATE poll SET run = n.run, due = n.until, lease_until = n.until, scheduled_for = n.scheduled_for, attempt = n.attempt
 FROM n WHERE poll.workspace = n.workspace AND poll.id = n.id;
 
 -- name: take_operation
@@ -160,8 +160,8 @@ UPDATE operation SET run = n.run, due = n.due, lease_until = n.lease_until, sche
 FROM n WHERE operation.workspace = n.workspace AND operation.id = n.id;
 
 -- name: take_delivery
-WITH n (workspace, id, run, due, lease_until, scheduled_for, attempt) AS (VALUES (?, ?, ?, ?, ?, ?, ?))
-UPDATE delivery SET run = n.run, due = n.due, lease_until = n.lease_until, scheduled_for = n.scheduled_for, attempt = n.attempt, state = 'sending'
+WITH n (workspace, id, run, until, scheduled_for, attempt) AS (VALUES (?, ?, ?, ?, ?, ?))
+UPDATE delivery SET run = n.run, due = n.until, lease_until = n.until, scheduled_for = n.scheduled_for, attempt = n.attempt, state = 'sending'
 FROM n WHERE delivery.workspace = n.workspace AND delivery.id = n.id;
 
 -- name: abandon_runs

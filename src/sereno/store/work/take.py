@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from sereno.core.poll import PollSpec
@@ -118,12 +119,20 @@ def _load(connection: sqlite3.Connection, batch: Batch, kind: Kind, picks: Seque
         row["run"] += 1
         row["attempt"] += 1
         row["lease_until"] = row["due"] = batch.until
+        row.setdefault("cursor", None)
         batch.rows[row["id"]] = row
 
 
-def _take(connection: sqlite3.Connection, kind: Kind, rows: Sequence[Mapping[str, Any]], more: Sequence[str] = ()) -> None:
-    names = ("workspace", "id", "run", "due", "lease_until", "scheduled_for", "attempt", *more)
-    write_many(connection, named("claim")[f"take_{kind}"], [[row[name] for name in names] for row in rows])
+_TAKEN = {
+    Kind.POLL: itemgetter("workspace", "id", "run", "due", "scheduled_for", "attempt"),
+    Kind.OPERATION: itemgetter("workspace", "id", "run", "due", "lease_until", "scheduled_for", "attempt", "used", "started_at"),
+    Kind.DELIVERY: itemgetter("workspace", "id", "run", "due", "scheduled_for", "attempt"),
+}
+_STARTED = itemgetter("workspace", "id", "run", "kind", "scheduled_for", "attempt", "lease_until", "cursor")
+
+
+def _take(connection: sqlite3.Connection, kind: Kind, rows: Sequence[Mapping[str, Any]]) -> None:
+    write_many(connection, named("claim")[f"take_{kind}"], list(map(_TAKEN[kind], rows)))
 
 
 def _read(batch: Batch, row: dict[str, Any], make: Callable[[Batch, dict[str, Any], Any], Work], more: Any) -> None:
@@ -170,7 +179,7 @@ def _take_operations(connection: sqlite3.Connection, batch: Batch, rows: Sequenc
         row["started_at"] = batch.now if asks else None
         row["due"] = max(batch.until, batch.now + row["min_gap_us"]) if asks else batch.until
         batch.entries.append(_intent(batch, row, {"asks": asks, "state": row["state"], **_limits(row)}))
-    _take(connection, Kind.OPERATION, rows, ("used", "started_at"))
+    _take(connection, Kind.OPERATION, rows)
     escalated = [row for row in rows if row["state"] == "escalated"]
     found = _all(connection, "load_escalations", _ids(escalated)) if escalated else []
     questions = {values[2]: dict(zip(ESCALATION_COLUMNS, values, strict=True)) for values in found}
@@ -234,8 +243,7 @@ def _write_runs(connection: sqlite3.Connection, batch: Batch, found: Found) -> N
     rows = [batch.rows[pick.id] for pick in found.picks if pick.id in batch.rows]
     left = [(row["workspace"], row["id"], row["run"] - 1, batch.now) for row in rows if row["taken_over"]]
     write_many(connection, named("claim")["abandon_runs"], left)
-    names = ("workspace", "id", "run", "kind", "scheduled_for", "attempt", "lease_until", "cursor")
-    started = [[*(row.get(name) for name in names), batch.ask.worker, batch.now] for row in rows]
+    started = [(*_STARTED(row), batch.ask.worker, batch.now) for row in rows]
     write_many(connection, named("claim")["start_runs"], started)
     append(connection, batch.entries)
     for kind, row, reason in batch.unreadable:
