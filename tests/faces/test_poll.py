@@ -107,8 +107,11 @@ def test_a_private_address_is_refused_with_the_setting_that_opens_it(cli: Cli, f
     """Nothing reaches the server."""
     (folder / "sereno.toml").write_text("")
     refused = cli("poll", "add", feed.url)
-    assert refused.code == 2 and "[egress] allow" in refused.err
-    assert feed.asked == 0
+    place = feed.url.split("/")[2]
+    assert refused.code == 6 and f'[egress] allow = ["{place}"]' in refused.err
+    named = cli("poll", "add", "notes", feed.url, "--source", "feed")
+    assert named.code == 6 and f'[egress] allow = ["{place}"]' in named.err
+    assert feed.asked == 0 and cli("poll", "list", "--json").json["polls"] == []
 
 
 def test_an_address_without_an_answer_is_told_so(cli: Cli, feed: FeedServer) -> None:

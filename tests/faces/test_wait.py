@@ -261,3 +261,21 @@ def test_W19_a_question_is_told_also_where_no_other_process_runs(cli: Cli, job: 
     assert [one["state"] for one in deliveries] == ["delivered"]
     assert asked.out.count("needs a decision") == 0
     assert cli("once").out == "Done: 0 pieces of work.\n"
+
+
+def test_an_address_that_is_not_open_is_refused_before_anything_is_stored(cli: Cli, job: Job, folder: Path) -> None:
+    """No wait is registered and no request is used up; the line to paste is named."""
+    url = job("slow")
+    (folder / "sereno.toml").write_text('[egress]\nallow = ["10.0.0.0/8"]\n')
+    refused = wait(cli, url)
+    place = url.split("/")[2]
+    assert refused.code == 6 and f'[egress] allow = ["10.0.0.0/8", "{place}"]' in refused.err
+    assert cli("operation", "list", "--json").json["operations"] == []
+
+
+def test_coming_back_with_limits_is_refused(cli: Cli, job: Job) -> None:
+    """Limits of a registered wait stay as they are, and a flag that would do nothing is not taken in silence."""
+    operation = operation_of(wait(cli, job("unknown")))
+    refused = cli("wait", operation, "--deadline", "1h", "--success", "done")
+    assert refused.code == 2 and "--deadline, --success cannot change them" in refused.err
+    assert cli("wait", operation).code == 4

@@ -21,7 +21,7 @@ from sereno.outside.cel import CelConditions
 from sereno.outside.credentials import Credentials, Unusable, check_credential
 from sereno.outside.egress.allow import Allow
 from sereno.outside.egress.limits import GateLimits
-from sereno.outside.egress.resolve import Refused, SystemResolver, check_address, checked_addresses
+from sereno.outside.egress.resolve import Refused, SystemResolver, check_address, check_target, checked_addresses
 from sereno.outside.redaction import Redaction
 from sereno.outside.secret import looks_like_secret, secrets_in_url
 from sereno.outside.url import BAD_PORTS, BadUrl, parse_url
@@ -84,6 +84,16 @@ class Outside:
             return str((await checked_addresses(target, self.allow, self.resolver))[0])
         except (Refused, BadUrl) as error:
             raise NotAllowed(str(error), subject=host, code="egress_refused") from error
+
+    def refusal(self, url: str) -> str | None:
+        """Why the gate would refuse a URL by what it shows alone (no DNS); None where it would not, or where the text is no URL."""
+        try:
+            check_target(parse_url(url), self.allow)
+        except Refused as error:
+            return str(error)
+        except BadUrl:
+            return None
+        return None
 
     async def close(self) -> None:
         """Closes idle connections and resolver threads."""

@@ -46,3 +46,5 @@ class Deps:
     guess: Guess = _plain_http
     secret_check: SecretCheck = _no_secret
     redact: Redact = unchanged
+    address_check: SecretCheck = _no_secret
+    """Says why the egress gate would refuse a URL by what it shows alone, without DNS; None = it would not."""

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from sereno.core.errors import Fault, RequestError, SetupError
+from sereno.core.errors import Fault, NotAllowed, RequestError, SetupError
 from sereno.core.observation import NoReply, NoReplyKind
 from sereno.core.values import Json
 from sereno.ports import Fetch
+from sereno.service.address import refusal_hint
 from sereno.service.deps import Deps
 
 SAMPLE_DEADLINE = timedelta(seconds=20)
@@ -26,7 +27,7 @@ async def guess_source(deps: Deps, url: str, credential: str | None = None) -> d
         raise SetupError("the address cannot be used; nothing was sent", [Fault("url", problem, secret_hint(problem))])
     reply = await deps.transport.fetch(Fetch(url, credential=credential, total_deadline=SAMPLE_DEADLINE))
     if isinstance(reply, NoReply):
-        raise _no_answer(url, reply)
+        raise _no_answer(deps, url, reply)
     if reply.status >= 300:
         raise RequestError(
             f"the address answers {reply.status}, so there is nothing to guess from",
@@ -60,16 +61,13 @@ def secret_hint(problem: str) -> str | None:
     )
 
 
-def _no_answer(url: str, reply: NoReply) -> RequestError:
-    refused = reply.kind is NoReplyKind.REFUSED_ADDRESS
-    return RequestError(
-        f"there is no answer to guess from: {reply.message}",
-        subject=_shown(url),
-        hint="private addresses need [egress] allow in the settings"
-        if refused
-        else "check the address, or say what it is with --source",
-        code="egress_refused" if refused else "no_sample",
-    )
+def _no_answer(deps: Deps, url: str, reply: NoReply) -> RequestError:
+    message = f"there is no answer to guess from: {reply.message}"
+    if reply.kind is NoReplyKind.REFUSED_ADDRESS:
+        hint = refusal_hint(deps, url, reply.message)
+        return NotAllowed(message, subject=_shown(url), hint=hint, code="egress_refused")
+    hint = "check the address, or say what it is with --source"
+    return RequestError(message, subject=_shown(url), hint=hint, code="no_sample")
 
 
 def _shown(url: str) -> str:

@@ -7,12 +7,13 @@ from typing import Any
 
 from sereno.core.budget import Allowance, Limits
 from sereno.core.contract import Contract, status_url, with_states
-from sereno.core.errors import Fault, RequestError, SetupError, nearest
+from sereno.core.errors import Fault, NotAllowed, RequestError, SetupError, nearest
 from sereno.core.operation import OperationState, fingerprint
 from sereno.core.record import JournalEntry, OperationRecord
 from sereno.core.values import Json, format_duration
 from sereno.ports import NewOperation, Page
 from sereno.service.actions import resolve_actions
+from sereno.service.address import refusal_hint
 from sereno.service.deps import Deps
 from sereno.service.guess import secrets_of
 
@@ -90,6 +91,7 @@ class Operations:
                 hint="grant it for this operation with --allow-unproven-status, or state the evidence in the contract",
                 code="not_observational",
             )
+        _refuse_address(deps, url)
         now = await deps.definitions.now()
         new = NewOperation(
             contract=contract.name,
@@ -189,6 +191,13 @@ def _url(contract: Contract, wanted: Wanted, faults: list[Fault]) -> str:
     except ValueError as error:
         faults.append(Fault("wait", str(error)))
         return ""
+
+
+def _refuse_address(deps: Deps, url: str) -> None:
+    """An address that the gate would refuse is refused before anything is stored or counted. Raises NotAllowed."""
+    if (problem := deps.address_check(url)) is not None:
+        hint = refusal_hint(deps, url, problem)
+        raise NotAllowed(f"the address of the job is refused: {problem}", subject=url[:200], hint=hint, code="egress_refused")
 
 
 def _limits(contract: Contract, wanted: Wanted, faults: list[Fault]) -> Limits | None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sereno.core.change import Comparison, FailedReading, ReadFailure, Reading, find_changes
-from sereno.core.errors import Fault, NotNow, RequestError, SetupError, nearest
-from sereno.core.poll import PollSpec, PollState, Verdict, VerdictKind
+from sereno.core.change import Comparison, FailedReading, Reading, find_changes
+from sereno.core.errors import Fault, NotNow, SetupError, nearest
+from sereno.core.poll import PollSpec, PollState
 from sereno.core.record import PollRecord
 from sereno.core.schedule import next_due, next_instants
 from sereno.core.work import Principal
@@ -17,34 +17,11 @@ from sereno.ports import Guarded, Page
 from sereno.service.actions import resolve_actions
 from sereno.service.deps import Deps
 from sereno.service.guess import derive_name, guess_source, secret_hint, secrets_of
+from sereno.service.preview import Preview, Sampled, refuse_hopeless, warnings_of
 from sereno.settings import PollModel, poll_to_model
 from sereno.settings.definition import ActionModel
 
 SAMPLE = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """One object of the live sample with what the condition says when it is new, and when it was just updated."""
-
-    external_id: str
-    title: str
-    url: str | None
-    payload: Any
-    as_new: Verdict
-    as_updated: Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What a definition would do: a live sample, the schedule restated, and what to think about."""
-
-    spec: PollSpec
-    count: int
-    sample: Sequence[Sampled]
-    next_instants: Sequence[datetime]
-    failure: FailedReading | None = None
-    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +145,7 @@ class Polls:
             )
             for found in reading.objects[:SAMPLE]
         ]
-        return Preview(spec, len(reading.objects), sample, instants, warnings=_warnings(sample))
+        return Preview(spec, len(reading.objects), sample, instants, warnings=warnings_of(spec, len(reading.objects), sample))
 
     async def _read(self, spec: PollSpec, cursor: str | None) -> Reading | FailedReading:
         deps = self._deps
@@ -177,12 +154,13 @@ class Polls:
         return deps.redact(await deps.plugins.sources[spec.source_type].read(spec.source, cursor, guarded))
 
     async def add(self, model: PollModel, *, look: bool = True, force: bool = False) -> tuple[PollRecord, Preview | None]:
-        """Checks, looks at the source once and stores. Raises SetupError for what is wrong, and, unless `force`, for a condition
-        that is an error on the whole sample or an address that is refused; AlreadyExists for a taken name."""
+        """Checks, looks at the source once and stores. Raises SetupError for what is wrong, and, unless `force`, RequestError
+        for a condition that is an error on the whole sample, options that find nothing in the answer, or a refused address;
+        AlreadyExists for a taken name."""
         checked = self.check(model, where=model.name, origin=self._deps.origin)
         preview = await self._preview(checked.spec) if look else None
         if preview is not None and not force:
-            _refuse_hopeless(preview, model.name)
+            refuse_hopeless(self._deps, preview)
         record = await self.store(checked, managed_by="user")
         if preview is not None:
             instants = next_instants(checked.spec.schedule, self._deps.clock.now(), record.poll.id)
@@ -287,25 +265,3 @@ def _literal_secrets(deps: Deps, model: PollModel, where: str, told: set[str]) -
     found = secrets_of(deps, {"name": model.name, "source": model.source.options(), "when": model.when, "actions": inline}, where)
     placed = [Fault(fault.where.replace(f"{where}.", f"{where}: ", 1), fault.message, fault.hint) for fault in found]
     return [fault for fault in placed if fault.where not in told]
-
-
-def _warnings(sample: Sequence[Sampled]) -> list[str]:
-    broken = [item for item in sample if VerdictKind.ERROR in (item.as_new.kind, item.as_updated.kind)]
-    if not broken:
-        return []
-    error = broken[0].as_new.error or broken[0].as_updated.error
-    return [f"the condition is an error on {len(broken)} of {len(sample)} sampled objects: {error}"]
-
-
-def _refuse_hopeless(preview: Preview, name: str) -> None:
-    failure = preview.failure
-    if failure is not None and failure.failure is ReadFailure.REFUSED:
-        hint = "private addresses need [egress] allow"
-        raise RequestError(f"the source of {name} is refused: {failure.message}", subject=name, hint=hint, code="egress_refused")
-    if preview.sample and all(VerdictKind.ERROR is item.as_new.kind is item.as_updated.kind for item in preview.sample):
-        raise RequestError(
-            f"the condition of {name} is an error on every sampled object: {preview.sample[0].as_new.error}",
-            subject=name,
-            hint="look at `poll preview`, or store it all the same with --force",
-            code="condition_error",
-        )

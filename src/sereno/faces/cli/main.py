@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -19,9 +20,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(0)
     if os.environ.get("SERENO_DEBUG") != "1":
         sys.excepthook = tell_bug
-    from sereno.faces.cli.commands import run_command
+    try:
+        from sereno.faces.cli.commands import run_command
 
-    sys.exit(run_command(arguments))
+        code = run_command(arguments)
+    except KeyboardInterrupt:
+        code = 130
+    # The command is over and its exit code stands: a late Ctrl-C must not turn the end into a death by signal.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def tell_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

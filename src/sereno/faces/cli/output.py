@@ -131,6 +131,15 @@ class Output:
                 print(line[: len(line) - len(line.lstrip(" "))] + safe(line, most=1000), file=sys.stderr)
         return code
 
+    def interrupted(self) -> int:
+        """Says that the user ended the command before it had an answer; answers the exit code."""
+        if self.as_json:
+            body = {"code": "interrupted", "message": "interrupted before there was an answer", "subject": None, "hint": None}
+            print(json_line({"schema": "sereno.error/1", "error": body}))
+        else:
+            print("sereno: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
 
 def say_version(
     *, json_: Annotated[bool, Parameter(name="--json", help="Print one JSON document with a schema name.")] = False

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from sereno.core.errors import Fault, SerenoError, SetupError
 from sereno.core.work import Principal
-from sereno.faces.cli.output import EXIT_INTERRUPTED, EXIT_OK, Output
+from sereno.faces.cli.output import EXIT_OK, Output
 from sereno.settings import Loaded, load_settings
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def run_plain(flags: Flags, body: PlainBody, *, stays: bool = False) -> int:
     except SerenoError as error:
         return out.fail(error)
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return out.interrupted()
 
 
 def _runner(stays: bool) -> Callable[[Coroutine[Any, Any, int | None]], int | None]:

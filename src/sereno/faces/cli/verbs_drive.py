@@ -27,7 +27,7 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
         tell_applied(out, await sereno.apply())
         watching = await _watching(sereno)
         with running(sereno.loaded.database):
-            async with sereno.stopping_on_signals():
+            async with sereno.stopping_on_signals(lambda busy: _tell_draining(out, busy)):
                 out.say(watching)
                 sys.stdout.flush()
                 tally = await sereno.run()
@@ -35,6 +35,11 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
         out.answer("up", {"tally": tally})
 
     return run(flags, body, stays=True)
+
+
+def _tell_draining(out: Output, busy: int) -> None:
+    if busy:
+        out.remark(f"Finishing {_counted(busy, 'piece')} of work; Ctrl-C again ends at once.")
 
 
 async def _watching(sereno: "Sereno") -> str:

@@ -3,7 +3,8 @@
 import asyncio
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from sereno.core.operation import OperationState
 from sereno.core.record import OperationRecord
 from sereno.core.values import parse_duration
 from sereno.faces.cli.follow import Progress
+from sereno.faces.cli.interrupts import Interrupts, counted_interrupts
 from sereno.faces.cli.output import EXIT_OK, Output, safe
 from sereno.faces.cli.pulse import is_running
 from sereno.faces.cli.session import DEFAULT, Flags, run
@@ -120,11 +122,12 @@ def wait(
             out.say(f"Registered {operation}. `sereno up` drives it; sereno wait {operation} follows it.")
             out.answer("wait", {"operation": operation_row(record), "escalation": None})
             return EXIT_OK
-        record = await _follow(sereno, out, operation)
+        record = await _follow(sereno, out, operation, interrupts)
         return _tell_end(sereno, out, record)
 
     # This terminal is told the end or the question in full below; the same words by the console action would come twice.
-    return run(flags, body, console=io.StringIO())
+    with counted_interrupts() as interrupts:
+        return run(flags, body, console=io.StringIO())
 
 
 async def _operation(
@@ -134,6 +137,7 @@ async def _operation(
     contract, job_id = words
     if job_id is None:
         if contract.startswith("op_"):
+            _refuse_flags(contract, flags)
             return (await sereno.operations.get(contract)).operation.id
         raise SetupError(f"which job at {safe(contract)}? nothing was started", hint=f"sereno wait {safe(contract)} JOB_ID")
     registered = await sereno.operations.register(_wanted(contract, job_id, *flags, now=sereno.kit.clock.now()))
@@ -148,6 +152,22 @@ async def _operation(
         used = f"{operation.spend.status_requests} of {operation.allowance.max_status_requests} requests used"
         out.remark(f"{operation.id}: this job is being waited for already ({used}); its limits stay as they are")
     return operation.id
+
+
+def _refuse_flags(operation: str, flags: tuple[LimitFlags, JobFlags, TellFlags]) -> None:
+    """Limits, words and actions are set when a wait is registered; silence here would look like consent. Raises SetupError."""
+    limits, job, tell = flags
+    given = [
+        f"--{field.name.replace('_', '-')}"
+        for group, defaults in ((limits, _LIMITS), (job, _JOB), (tell, _TELL))
+        for field in fields(group)
+        if field.name != "detach" and getattr(group, field.name) != getattr(defaults, field.name)
+    ]
+    if given:
+        raise SetupError(
+            f"{operation} is registered already, and its limits and words stay as they are; {', '.join(given)} cannot change them",
+            hint=f"leave {'it' if len(given) == 1 else 'them'} out: sereno wait {operation}",
+        )
 
 
 def _wanted(contract: str, job_id: str, limits: LimitFlags, job: JobFlags, tell: TellFlags, *, now: datetime) -> Wanted:
@@ -210,25 +230,38 @@ def _pairs(flag: str, pairs: Sequence[str], faults: list[Fault]) -> dict[str, st
     return found
 
 
-async def _follow(sereno: "Sereno", out: Output, operation: str) -> OperationRecord:
-    """Drives the wait and shows where it stands, until it stops waiting or somebody interrupts."""
-    progress = Progress(out)
-    async with sereno.stopping_on_signals():
-        driving = asyncio.get_running_loop().create_task(sereno.operations.wait(operation))
-        try:
-            while not driving.done():
-                progress.show((await sereno.operations.get(operation)).operation, sereno.kit.clock.now())
-                try:
-                    async with asyncio.timeout(LOOK_EVERY):
-                        await asyncio.shield(driving)
-                except TimeoutError:
-                    continue
-            record = await driving
-        finally:
-            progress.end()
-            driving.cancel()
-            await asyncio.gather(driving, return_exceptions=True)
-    return record
+async def _follow(sereno: "Sereno", out: Output, operation: str, interrupts: Interrupts) -> OperationRecord:
+    """Drives the wait and shows where it stands, until it stops waiting or somebody interrupts.
+
+    The first interrupt lets a look that is under way finish; the second ends it at once: its lease runs out, nothing is lost.
+    """
+    progress, loop, rung = Progress(out), asyncio.get_running_loop(), asyncio.Event()
+    driving = loop.create_task(sereno.operations.wait(operation))
+    driving.add_done_callback(lambda _: rung.set())
+
+    def tell() -> None:
+        with suppress(RuntimeError):  # the loop has ended already
+            loop.call_soon_threadsafe(rung.set)
+
+    interrupts.tell = tell
+    try:
+        while not driving.done() and interrupts.count < 2:
+            if interrupts.count:
+                sereno.stop()
+            progress.show((await sereno.operations.get(operation)).operation, sereno.kit.clock.now())
+            rung.clear()
+            if driving.done() or interrupts.count >= 2:
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await rung.wait()
+        if driving.done():
+            return await driving
+    finally:
+        progress.end()
+        driving.cancel()
+        await asyncio.gather(driving, return_exceptions=True)
+    return await sereno.operations.get(operation)
 
 
 def _tell_end(sereno: "Sereno", out: Output, record: OperationRecord) -> int:

@@ -13,7 +13,8 @@ from sereno.faces.cli.output import EXIT_UNAVAILABLE, Output, safe
 from sereno.faces.cli.session import DEFAULT, Flags
 from sereno.faces.cli.session import run as run_session
 from sereno.faces.cli.show import polls as show_polls
-from sereno.service.polls import Preview, read_model
+from sereno.service.polls import read_model
+from sereno.service.preview import Preview
 from sereno.settings import PollModel, poll_to_model
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from sereno.core.schedule import Interval
 from sereno.core.telling.message import counted
 from sereno.faces.cli.output import Output, safe
 from sereno.faces.cli.show.words import away, reference, schedule_words, soon
-from sereno.service.polls import Difference, Preview, Sampled
+from sereno.service.polls import Difference
+from sereno.service.preview import Preview, Sampled
 from sereno.settings import poll_to_model
 
 
