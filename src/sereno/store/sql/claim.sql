@@ -171,7 +171,7 @@ FROM n WHERE run.workspace = n.workspace AND run.subject = n.subject AND run.num
 
 -- name: start_runs
 INSERT INTO run (workspace, subject, number, kind, scheduled_for, attempt, claim_expires_at, cursor_before, claimed_by, started_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL;
 
 -- name: set_pools
 WITH n (workspace, name, tat, wake, keep) AS (VALUES (?, ?, ?, ?, ?))

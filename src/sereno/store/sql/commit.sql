@@ -38,7 +38,7 @@ FROM poll_object WHERE workspace = :workspace AND poll = :id;
 -- name: objects
 INSERT OR REPLACE INTO poll_object
     (workspace, poll, external_id, content_hash, version, first_seen_at, last_seen_at, kept, present, matching, episodes)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL;
 
 -- name: forget_objects
 DELETE FROM poll_object WHERE (workspace, poll, external_id) IN (VALUES (?, ?, ?));

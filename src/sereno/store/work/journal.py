@@ -9,7 +9,10 @@ from sereno.store.codec import dumps
 from sereno.store.many import write_many
 
 INTENT, RESULT, DECISION = "intent", "result", "decision"
-_APPEND = "INSERT INTO journal (workspace, subject, run, kind, at, facts) VALUES (?, ?, ?, ?, ?, ?)"
+_APPEND = (
+    "INSERT INTO journal (workspace, subject, run, kind, at, facts)"
+    " SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL"
+)
 
 
 @dataclass(frozen=True, slots=True)
