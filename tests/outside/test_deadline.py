@@ -7,45 +7,9 @@ from typing import cast
 import pytest
 
 from sereno.outside.egress.deadline import Deadline, Deadlines
+from tests.outside.hands import Hands, settle
 
 LATE = 60.0
-
-
-class Hands:
-    """The clock and timers of a loop, moved by hand."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.timers: dict[Alarm, Callable[[], None]] = {}
-
-    def time(self) -> float:
-        return self.now
-
-    def call_at(self, when: float, ring: Callable[[], None]) -> "Alarm":
-        alarm = Alarm(self, when)
-        self.timers[alarm] = ring
-        return alarm
-
-    async def move(self, to: float) -> None:
-        """Lets each timer ring at its instant, and whoever it wakes run."""
-        while due := sorted((alarm for alarm in self.timers if alarm.when <= to), key=lambda alarm: alarm.when):
-            self.now = max(self.now, due[0].when)
-            self.timers.pop(due[0])()
-            await _settle()
-        self.now = to
-
-
-class Alarm:
-    def __init__(self, hands: Hands, when: float) -> None:
-        self._hands, self.when = hands, when
-
-    def cancel(self) -> None:
-        self._hands.timers.pop(self, None)
-
-
-async def _settle() -> None:
-    for _ in range(3):
-        await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -70,7 +34,7 @@ async def test_each_deadline_ends_its_block_at_its_own_instant_whatever_the_orde
 ) -> None:
     """A later one that began first does not hold up an earlier one; an earlier one does not end a later one; one timer serves all."""
     waits = {when: asyncio.ensure_future(_wait(deadlines, when)) for when in (30.0, 10.0, 20.0, 20.5)}
-    await _settle()
+    await settle()
     for now in (9.9, 10.0, 19.9, 20.0, 20.4, 20.5, 29.9, 30.0):
         await hands.move(now)
         assert {when for when, wait in waits.items() if wait.done()} == {when for when in waits if when <= now}
@@ -81,9 +45,9 @@ async def test_each_deadline_ends_its_block_at_its_own_instant_whatever_the_orde
 async def test_a_deadline_is_met_when_the_timer_was_set_for_one_that_has_ended(hands: Hands, deadlines: Deadlines) -> None:
     """The timer rings for a fetch that is long over; the others are not ended by that, and the next is met."""
     waits = [asyncio.ensure_future(_wait(deadlines, when)) for when in (10.0, 20.0)]
-    await _settle()
+    await settle()
     waits[0].cancel()
-    await _settle()
+    await settle()
     await hands.move(19.0)
     assert not waits[1].done()
     await hands.move(20.0)
@@ -94,7 +58,7 @@ async def test_an_instant_that_has_passed_ends_the_block_at_once(hands: Hands, d
     """Nothing waits longer than it may because the instant was before now."""
     await hands.move(5.0)
     wait = asyncio.ensure_future(_wait(deadlines, 4.0))
-    await _settle()
+    await settle()
     await hands.move(5.0)
     assert isinstance(wait.exception(), TimeoutError)
 
@@ -102,7 +66,7 @@ async def test_an_instant_that_has_passed_ends_the_block_at_once(hands: Hands, d
 async def test_a_block_that_ends_in_time_is_left_alone_and_no_timer_stays(hands: Hands, deadlines: Deadlines) -> None:
     """Afterwards the task has no cancellation under way, and the loop nothing to wait for."""
     with deadlines.until(LATE) as scope:
-        await _settle()
+        await settle()
         assert len(hands.timers) == 1
     task = asyncio.current_task()
     assert task is not None
@@ -115,7 +79,7 @@ async def test_a_deadline_can_be_moved_nearer_and_away(hands: Hands, deadlines: 
     """A body that comes too slowly moves it nearer; each block that arrives moves it away again."""
     scopes: list[Deadline] = []
     wait = asyncio.ensure_future(_wait(deadlines, LATE, scopes.append))
-    await _settle()
+    await settle()
     scopes[0].move(5.0)
     await hands.move(4.0)
     scopes[0].move(8.0)
@@ -130,7 +94,7 @@ async def test_a_cancellation_from_outside_stays_one(deadlines: Deadlines, both:
     """Also where the deadline comes in the same turn of the loop: a drain is never taken for a slow server."""
     scopes: list[Deadline] = []
     wait = asyncio.ensure_future(_wait(deadlines, LATE, scopes.append))
-    await _settle()
+    await settle()
     if both:
         scopes[0].expire()
     wait.cancel()

@@ -17,6 +17,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from sereno.outside.egress.exchange import Exchange, GateResolver, OpenSocket, socket_factory
+from sereno.outside.egress.idle import MOST_IDLE, Idle
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.resolve import Resolve
 from sereno.outside.url import Target
@@ -38,6 +39,10 @@ class Answer:
     raw_headers: Sequence[tuple[bytes, bytes]]
     content: StreamReader
     _connection: Connection
+    _idle: Idle
+    _origin: str
+    _over: bool = False
+    """True once the connection was ended or given back: it may be another request's by now."""
 
     @property
     def content_length(self) -> int | None:
@@ -47,15 +52,20 @@ class Answer:
 
     def close(self) -> None:
         """Ends the connection, unless it was given back."""
-        self._connection.close()
+        if not self._over:
+            self._over = True
+            self._connection.close()
 
     def give_back(self) -> None:
         """Returns the connection to the pool; one whose request is not written out (the answer came early) ends."""
+        if self._over:
+            return
+        self._over = True
         transport = self._connection.transport
         if transport is not None and transport.get_write_buffer_size():
             self._connection.close()
         else:
-            self._connection.release()
+            self._idle.put(self._origin, self._connection)
 
 
 class Wire:
@@ -68,11 +78,12 @@ class Wire:
             resolver=GateResolver(resolve),
             use_dns_cache=False,
             socket_factory=socket_factory(open_socket),
-            limit=limits.connections,
+            limit=limits.connections + MOST_IDLE,
             keepalive_timeout=limits.keep_alive,
             ssl=tls or True,
         )
         self._places: dict[str, ClientRequest] = {}
+        self._idle = Idle(limits.keep_alive)
 
     async def ask(self, exchange: Exchange, method: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
         """Writes one request to the exchange's target, at most once, and waits for the head of the answer.
@@ -81,15 +92,17 @@ class Wire:
         """
         target = exchange.target
         head = _head(target, method, headers, body=body, agent=self._limits.user_agent)
-        connection = await self._connector.connect(self._place(target), traces=[], timeout=_NO_TIMEOUT)
+        connection = self._idle.take(target.origin)
+        if connection is None:
+            connection = await self._connector.connect(self._place(target), traces=[], timeout=_NO_TIMEOUT)
         try:
             await exchange.leave(connection)
-            return await self._converse(connection, method, head if body is None else head + body)
+            return await self._converse(connection, target.origin, method, head if body is None else head + body)
         except BaseException:
             connection.close()
             raise
 
-    async def _converse(self, connection: Connection, method: str, request: bytes) -> Answer:
+    async def _converse(self, connection: Connection, origin: str, method: str, request: bytes) -> Answer:
         protocol, transport = connection.protocol, connection.transport
         if protocol is None or transport is None or transport.is_closing():
             raise ConnectionResetError("the connection closed before the request was written")
@@ -107,7 +120,7 @@ class Wire:
         message, content = await protocol.read()
         while 100 <= message.code < 200 and message.code != 101:  # what comes before the answer (RFC 9110 15.2)
             message, content = await protocol.read()
-        answer = Answer(method, message.code, message.headers, message.raw_headers, content, connection)
+        answer = Answer(method, message.code, message.headers, message.raw_headers, content, connection, self._idle, origin)
         content.on_eof(answer.give_back)
         return answer
 
@@ -122,6 +135,7 @@ class Wire:
 
     async def close(self) -> None:
         """Closes all connections."""
+        self._idle.close()
         await self._connector.close()
 
 
