@@ -131,6 +131,15 @@ class PollDecision:
     """A notice beside the effects (disabled, ended), already in `effects` as well."""
 
 
+@quick
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    due: datetime
+    missed: int
+    more: bool
+    remark: str = ""
+
+
 LONGEST_WAIT = timedelta(days=7)
 """A Retry-After beyond this is not obeyed in full: a poll must not fall silent for ever (I5)."""
 DEFAULT_FAILURE_BACKOFF_MAX = timedelta(days=1)
@@ -170,6 +179,12 @@ def decide_poll(  # noqa: PLR0913 - what one run learned, by name
     plan = _plan(poll, reading, scheduled_for, now)
     if reading.unchanged and not (reading.objects or judged or comparison.changes or comparison.remember):
         return _decide_quiet(poll, reading, plan, now)
+    return _decide_found(poll, reading, comparison, judged, plan, now)
+
+
+def _decide_found(
+    poll: Poll, reading: Reading, comparison: Comparison, judged: Sequence[Judged], plan: _Plan, now: datetime
+) -> PollDecision:
     baseline = _is_baseline(poll)
     remember, fired = _settle(poll, comparison, judged, baseline)
     forget = _forget(poll, reading, remember)
@@ -250,15 +265,6 @@ def _forget(poll: Poll, reading: Reading, remember: Mapping[str, KnownObject]) -
     absent = [known for external_id, known in {**poll.known, **remember}.items() if external_id not in present]
     absent.sort(key=lambda known: (known.last_seen_at, known.external_id))
     return frozenset(known.external_id for known in absent[:excess])
-
-
-@quick
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    due: datetime
-    missed: int
-    more: bool
-    remark: str = ""
 
 
 def _plan(poll: Poll, reading: Reading, scheduled_for: datetime, now: datetime) -> _Plan:
