@@ -15,7 +15,7 @@ def resolve_actions(
     resolved: list[ActionRef] = []
     faults: list[Fault] = []
     for index, item in enumerate(wanted):
-        place = f"{where}: actions[{index}]"
+        place = _place_of(deps, item) or f"{where}: actions[{index}]"
         model = _model(deps, item)
         if isinstance(model, Fault):
             faults.append(Fault(place, model.message, model.hint))
@@ -26,6 +26,13 @@ def resolve_actions(
         else:
             faults += found
     return resolved, faults
+
+
+def _place_of(deps: Deps, item: str | ActionModel) -> str | None:
+    """Where a named action is written; its faults are there, not where a poll names it."""
+    if not isinstance(item, str) or item not in deps.loaded.settings.actions:
+        return None
+    return f"{deps.loaded.where('actions', item)}: actions.{item}"
 
 
 def _model(deps: Deps, item: str | ActionModel) -> ActionModel | Fault:

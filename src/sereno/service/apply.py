@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sereno.core.errors import AlreadyExists, Fault, SetupError
 from sereno.core.poll import PollState
 from sereno.core.record import PollRecord
+from sereno.core.telling.message import counted
 from sereno.ports import PoolLimits
 from sereno.service.deps import Deps
 from sereno.service.polls import Checked, Polls
@@ -63,8 +64,9 @@ class Apply:
                 wanted[model.name] = self._polls.check(model, where=self._deps.loaded.where("poll", index), origin="config")
             except SetupError as error:
                 faults += error.faults
+        faults = list(dict.fromkeys(faults))  # a fault of a named action comes once for each poll that names it
         if faults:
-            raise SetupError(f"{owner.removeprefix('file:')} has {len(faults)} fault(s); nothing was changed", faults)
+            raise SetupError(f"{owner.removeprefix('file:')} has {counted(len(faults), 'fault', 'faults')}; nothing was changed", faults)
         return wanted
 
     def _refuse_foreign(self, wanted: dict[str, Checked], existing: dict[str, PollRecord], owner: str) -> None:

@@ -26,6 +26,10 @@ class Escalations:
         """One question with exactly the statement that was shown. Raises NotFound."""
         return await self._deps.reads.escalation(self._deps.who, escalation)
 
+    def option(self, question: Escalation, key: str) -> Option:
+        """The option of that key. Raises RequestError with the nearest one."""
+        return _option(question, key)
+
     async def answer(self, escalation: str, option: str, *, digest: str) -> OperationRecord:
         """Records one answer, bound to the digest of what was shown (at least its first 8 digits).
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 
-from sereno.core.change import Comparison, FailedReading, Reading, find_changes
+from sereno.core.change import Comparison, FailedReading, Keep, Reading, find_changes
 from sereno.core.errors import Fault, NotNow, SetupError, nearest
 from sereno.core.poll import PollSpec, PollState
 from sereno.core.record import PollRecord
@@ -32,6 +31,8 @@ class Difference:
     comparison: Comparison
     failure: FailedReading | None = None
     note: str | None = None
+    whole: bool = True
+    """Whether the poll keeps whole objects, so that a field that is not kept was not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,11 @@ class Polls:
             preview = replace(preview, next_instants=instants)
         return record, preview
 
+    async def reading_the_same(self, model: PollModel) -> Sequence[str]:
+        """Names of the polls that read the same address, path or command with the same options."""
+        source = (model.source.type, model.source.options())
+        return [r.poll.spec.name for r in await self.all() if (r.poll.spec.source_type, dict(r.poll.spec.source)) == source]
+
     async def store(self, checked: Checked, *, managed_by: str) -> PollRecord:
         deps = self._deps
         now = await deps.definitions.now()
@@ -250,7 +256,7 @@ class Polls:
         spec = record.poll.spec
         found = find_changes(reading, record.poll.known, self._deps.clock.now(), spec.keep, spec.fields)
         note = None if record.poll.baselined else "this poll has no baseline yet: everything is new"
-        return Difference(spec.name, found, note=note)
+        return Difference(spec.name, found, note=note, whole=spec.keep is Keep.PAYLOAD)
 
 
 def _secret_fix(deps: Deps, fault: Fault, options: Mapping[str, Any]) -> str | None:

@@ -57,7 +57,7 @@ def backup_from(source: sqlite3.Connection, target: Path, *, overwrite: bool = F
     """
     if target.exists() and not overwrite:
         raise AlreadyExists(
-            f"{target} is there already; nothing was written", subject=str(target), hint="choose another name, or overwrite it"
+            f"{target} is there already; nothing was written", subject=str(target), hint="choose another name, or add --overwrite"
         )
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     try:

@@ -134,6 +134,11 @@ async def wanted(sereno: "Sereno", words: tuple[str | None, str | None], source:
     return read_model({"name": name or await sereno.polls.free_name(shown), **body, "source": table})
 
 
+def is_guessed(words: tuple[str | None, str | None], flags: SourceFlags) -> bool:
+    """Whether how a poll is read is found out from one answer."""
+    return split_words(*words, flags)[1] is not None and _must_guess(flags)
+
+
 def _must_guess(flags: SourceFlags) -> bool:
     told = (flags.source, flags.file, flags.command, flags.select, flags.items)
     return all(value is None for value in told)

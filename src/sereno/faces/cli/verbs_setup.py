@@ -56,11 +56,12 @@ def apply(
 
     async def body(sereno: "Sereno", out: Output) -> None:
         applied = await sereno.apply(dry_run=dry_run, prune=prune)
-        out.table(["poll", "result", "where"], [(one.name, one.action, one.where) for one in applied])
+        if applied:
+            out.table(["poll", "result", "where"], [(one.name, one.action, one.where) for one in applied])
         if sereno.loaded.path is None:
             out.say("No settings file was found, so there is nothing to apply.")
         elif not applied:
-            out.say(f"{sereno.loaded.path} has no [[poll]].")
+            out.say(f"{sereno.loaded.path} has no [[poll]]: there is nothing to apply.")
         if dry_run:
             out.say("Nothing was changed (--dry-run).")
         out.answer("apply", {"dry_run": dry_run, "polls": applied})

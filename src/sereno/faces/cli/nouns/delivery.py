@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from sereno.core.delivery import DeliveryState
 from sereno.faces.cli.output import Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.runs import delivery_row, list_deliveries
+from sereno.faces.cli.words import one_of
 
 if TYPE_CHECKING:
     from sereno.app import Sereno
@@ -27,7 +29,7 @@ def list_(
     """List deliveries, newest first."""
 
     async def body(sereno: "Sereno", out: Output) -> None:
-        records = await sereno.deliveries.list(state=state, subject=subject, limit=limit)
+        records = await sereno.deliveries.list(state=one_of(state, DeliveryState), subject=subject, limit=limit)
         list_deliveries(out, records)
         out.answer("deliveries", {"deliveries": [delivery_row(record) for record in records]})
 

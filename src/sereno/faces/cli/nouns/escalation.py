@@ -12,6 +12,7 @@ from sereno.faces.cli.output import EXIT_REFUSED, Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.escalations import escalation_row, list_escalations, show_escalation, show_statement
 from sereno.faces.cli.show.operations import operation_row, progress_line
+from sereno.faces.cli.words import one_of
 
 if TYPE_CHECKING:
     from sereno.app import Sereno
@@ -30,6 +31,7 @@ def list_(
     """List questions, the open ones unless told otherwise."""
 
     async def body(sereno: "Sereno", out: Output) -> None:
+        one_of(state, ("open", "answered", "expired", "all"))
         questions = await sereno.escalations.list(state=None if state == "all" else state, limit=limit)
         list_escalations(out, questions, sereno.kit.clock.now())
         out.answer("escalations", {"escalations": [escalation_row(question) for question in questions]})
@@ -66,6 +68,7 @@ def answer(
         shown = digest
         if shown is None:
             question = await sereno.escalations.get(escalation)
+            sereno.escalations.option(question, option)
             if not _agreed(out, question, option, sereno):
                 out.say("Nothing was answered.")
                 return EXIT_REFUSED
@@ -91,12 +94,10 @@ def _agreed(out: Output, question: Escalation, option: str, sereno: "Sereno") ->
             code="digest_needed",
         )
     show_statement(out, question, sereno.kit.clock.now())
-    chosen = next((one for one in question.options if one.key == option), None)
-    if chosen is None:
-        return True  # the service tells which options there are
+    chosen = next(one for one in question.options if one.key == option)
     out.say()
     out.paragraph(f"{chosen.key}: {chosen.says}")
-    return _typed("Answer so? Type yes: ") == "yes"
+    return _typed("Answer so? Type yes: ") in ("y", "yes")
 
 
 def _typed(prompt: str) -> str:

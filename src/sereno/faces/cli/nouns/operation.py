@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from sereno.core.operation import OperationState
 from sereno.faces.cli.output import Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.operations import list_operations, operation_row, show_operation, show_story, story_rows
+from sereno.faces.cli.words import one_of
 
 if TYPE_CHECKING:
     from sereno.app import Sereno
@@ -27,7 +29,7 @@ def list_(
     """List waits, newest first."""
 
     async def body(sereno: "Sereno", out: Output) -> None:
-        records = await sereno.operations.list(state=state, limit=limit)
+        records = await sereno.operations.list(state=one_of(state, ("open", *OperationState)), limit=limit)
         list_operations(out, records, sereno.kit.clock.now())
         out.answer("operations", {"operations": [operation_row(record) for record in records]})
 

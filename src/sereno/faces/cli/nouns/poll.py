@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from sereno.core.errors import RequestError
+from sereno.core.errors import NotNow, RequestError
 from sereno.core.poll import PollState
 from sereno.core.record import PollRecord
-from sereno.faces.cli.definition import PollFlags, SourceFlags, as_toml, changes, wanted
+from sereno.faces.cli.definition import PollFlags, SourceFlags, as_toml, changes, is_guessed, wanted
 from sereno.faces.cli.output import EXIT_UNAVAILABLE, Output, safe
 from sereno.faces.cli.session import DEFAULT, Flags
 from sereno.faces.cli.session import run as run_session
 from sereno.faces.cli.show import polls as show_polls
+from sereno.faces.cli.words import one_of
 from sereno.service.polls import read_model
 from sereno.service.preview import Preview
 from sereno.settings import PollModel, poll_to_model
@@ -47,9 +48,14 @@ def add(  # noqa: PLR0913 - flags, in groups
         model = model.model_copy(update={"paused": paused})
         if dry_run:
             return await _preview(sereno, out, model)
+        twins = await sereno.polls.reading_the_same(model)
         record, preview = await sereno.polls.add(model, force=force)
         assert preview is not None, "add looks"
         _show_added(out, record, preview)
+        if is_guessed((name, url), source):
+            out.say("How it is read was guessed from one answer; --source, --select, --items and --id say otherwise.")
+        if twins:
+            out.remark(f"attention: {', '.join(twins)} reads the same place already")
         return 0
 
     return run_session(flags, body)
@@ -58,8 +64,11 @@ def add(  # noqa: PLR0913 - flags, in groups
 def _show_added(out: Output, record: PollRecord, preview: Preview) -> None:
     spec = record.poll.spec
     out.say(f"Added {spec.name}.")
-    show_polls.show_preview(out, preview)
-    out.say(f"When {safe(spec.condition)}, it does: {', '.join(action.name for action in spec.actions) or 'nothing'}.")
+    show_polls.show_preview(out, preview, paused=record.poll.state is PollState.PAUSED)
+    if preview.failure is not None:
+        out.remark(f"attention: {spec.name} is stored, but it cannot be read now: {safe(preview.failure.message, most=300)}")
+    elif not preview.count:
+        out.remark(f"attention: {spec.name} is stored, but it shows nothing to watch now")
     out.say(show_polls.first_run_words(preview))
     out.say(show_polls.next_command(record))
     out.answer("poll_added", {"poll": show_polls.poll_row(record), "preview": show_polls.preview_row(preview)})
@@ -68,7 +77,7 @@ def _show_added(out: Output, record: PollRecord, preview: Preview) -> None:
 async def _preview(sereno: "Sereno", out: Output, model: PollModel) -> int:
     preview = await sereno.polls.preview(model)
     out.say(f"{model.name}, as it would be:")
-    show_polls.show_preview(out, preview)
+    show_polls.show_preview(out, preview, paused=model.paused)
     out.say("Nothing was stored and nothing fired.")
     out.answer("preview", show_polls.preview_row(preview))
     return 0 if preview.failure is None else EXIT_UNAVAILABLE
@@ -83,9 +92,9 @@ def list_(
     """List polls, newest first."""
 
     async def body(sereno: "Sereno", out: Output) -> None:
-        records = await sereno.polls.all(state=state)
+        records = await sereno.polls.all(state=one_of(state, PollState))
         show_polls.list_polls(out, records, sereno.kit.clock.now())
-        if not records:
+        if not records and state is None:
             out.remark("No polls. Add one: sereno poll add URL")
         out.answer("polls", {"polls": [show_polls.poll_row(record) for record in records]})
 
@@ -174,7 +183,14 @@ def run(name: Name, /, *, flags: Flags = DEFAULT) -> int:
 @app.command
 def pause(name: Name, /, *, flags: Flags = DEFAULT) -> int:
     """Stop running a poll; what it remembers stays."""
-    return _set(flags, lambda sereno: sereno.polls.pause(name), keep="write paused = true")
+
+    async def once(sereno: "Sereno") -> PollRecord:
+        record = await sereno.polls.get(name)
+        if record.poll.state is PollState.PAUSED:
+            raise NotNow(f"poll {name} is paused already", subject=name, hint=f"sereno poll resume {name} runs it again")
+        return await sereno.polls.pause(name)
+
+    return _set(flags, once, keep="write paused = true")
 
 
 @app.command

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from sereno.faces.cli.output import Output
+from sereno.core.poll import PollState
+from sereno.faces.cli.output import Output, plain
 from sereno.faces.cli.session import DEFAULT, Flags
 from sereno.faces.cli.session import run as run_session
 from sereno.faces.cli.show.runs import Asked, list_runs, run_row, show_run
@@ -29,10 +30,18 @@ def list_(
 
     async def body(sereno: "Sereno", out: Output) -> None:
         runs = await sereno.runs.list(subject, limit=limit)
-        list_runs(out, runs)
-        out.answer("runs", {"runs": runs})
+        names = await _names(sereno) if any(one.kind == "poll" for one in runs) else {}
+        list_runs(out, runs, names)
+        rows = [{**plain(one), "subject_name": names.get(one.subject)} for one in runs]
+        out.answer("runs", {"runs": rows})
 
     return run_session(flags, body)
+
+
+async def _names(sereno: "Sereno") -> dict[str, str]:
+    """The names of all polls by their id, those of removed ones too."""
+    records = [*await sereno.polls.all(), *await sereno.polls.all(state=PollState.REMOVED)]
+    return {record.poll.id: record.poll.spec.name for record in records}
 
 
 @app.command

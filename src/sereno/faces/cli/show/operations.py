@@ -143,7 +143,8 @@ def _look(out: Output, operation: Operation, now: datetime) -> str:
 def progress_line(operation: Operation, now: datetime) -> str:
     """Where a wait stands, in one line: state, requests, when it looks next and why."""
     spend, allowance = operation.spend, operation.allowance
-    state = safe(operation.last_state or "no answer yet", most=40)
+    nothing = "no answer yet" if operation.last_http_status is None else f"no state yet (HTTP {operation.last_http_status})"
+    state = safe(operation.last_state or nothing, most=40)
     used = f"{spend.status_requests}/{allowance.max_status_requests} requests"
     if operation.state is not OperationState.WAITING:
         return f"{operation.state}: {state}, {used}"

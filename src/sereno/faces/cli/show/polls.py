@@ -1,13 +1,16 @@
 """Polls: a line, a page, a preview, a difference."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sereno.core.poll import PollSpec, PollState, VerdictKind
+from sereno.core.change import Change
+from sereno.core.poll import FireOn, PollSpec, PollState, VerdictKind
 from sereno.core.record import PollRecord
 from sereno.core.schedule import Interval
 from sereno.core.telling.message import counted
+from sereno.core.values import Json
 from sereno.faces.cli.output import Output, safe
 from sereno.faces.cli.show.words import away, reference, schedule_words, soon
 from sereno.service.polls import Difference
@@ -80,6 +83,7 @@ def show_poll(out: Output, record: PollRecord, now: datetime) -> None:
             ("id", poll.id),
             ("state", poll.state),
             ("reads", f"{spec.source_type} {reference(spec.source)}"),
+            ("options", option_words(spec.source)),
             ("schedule", schedule_words(spec.schedule)),
             ("next run", _when(out, record.due, now)),
             ("last run", _when(out, poll.last_run_at, now)),
@@ -122,19 +126,25 @@ def preview_row(preview: Preview) -> dict[str, Any]:
     }
 
 
-def show_preview(out: Output, preview: Preview) -> None:
+def show_preview(out: Output, preview: Preview, *, paused: bool = False) -> None:
     """What the source shows now, what the condition says of it, and when it would run."""
     spec = preview.spec
     out.say(f"Reads {spec.source_type} {safe(reference(spec.source))}")
+    if options := option_words(spec.source):
+        out.say(f"  {safe(_shape(spec.source))}: {safe(options, most=500)}")
     if preview.failure is not None:
         out.say(f"  It cannot be read now ({preview.failure.failure}): {safe(preview.failure.message)}")
     else:
         out.say(f"  It shows {counted(preview.count, 'object', 'objects')}" + _of_them(preview))
     for found in preview.sample:
-        out.say(f"  - {safe(found.title or found.external_id, most=90)}  [{_verdict(found)}]")
+        out.say(f"  - {safe(found.title or found.external_id, most=90)}  [{_verdict(found, spec.fire_on)}]")
+        if fields := _fields(found.payload):
+            out.say(f"      {fields}")
     for warning in preview.warnings:
         out.say(f"  Attention: {safe(warning, most=500)}")
-    out.say(f"Runs {schedule_words(spec.schedule)}. The next five times:")
+    does = ", ".join(action.name for action in spec.actions) or "nothing"
+    out.say(f"When {safe(spec.condition, most=500)}, it does: {does}.")
+    out.say(f"Runs {schedule_words(spec.schedule)}: {'' if paused else 'the first time at once, then at'}")
     for instant in preview.next_instants:
         out.say(f"  {out.time(instant)}")
 
@@ -144,14 +154,46 @@ def _of_them(preview: Preview) -> str:
     return ":" if shown == preview.count else f"; the first {shown}:"
 
 
-def _verdict(found: Sampled) -> str:
-    says = {
-        VerdictKind.MATCH: "would match",
-        VerdictKind.NO_MATCH: "would not match",
-        VerdictKind.ERROR: "condition error",
-    }
-    new, updated = says[found.as_new.kind], says[found.as_updated.kind]
-    return new if new == updated else f"new: {new}, updated: {updated}"
+_SAYS = {VerdictKind.MATCH: "would match", VerdictKind.NO_MATCH: "would not match", VerdictKind.ERROR: "condition error"}
+SHOWN_FIELDS = 3
+MOST_FIELDS = 10
+
+
+def _verdict(found: Sampled, on: FireOn) -> str:
+    """What the condition says of an object when it is new and when it has changed: a sample is asked, nothing is told."""
+    new, updated = found.as_new.kind, found.as_updated.kind
+    if new is updated is not VerdictKind.MATCH:
+        return _SAYS[new]
+    if new is updated:
+        return "true now" if on is FireOn.STATE else "would match when new or updated"
+    if VerdictKind.ERROR in (new, updated):
+        return f"new: {_SAYS[new]}, updated: {_SAYS[updated]}"
+    return "would match when new" if new is VerdictKind.MATCH else "would match when updated"
+
+
+def _fields(payload: object) -> str:
+    """A few fields under the names that a condition uses, short ones of plain values first come first served."""
+    if not isinstance(payload, Mapping):
+        return ""
+    shown = []
+    for name, value in payload.items():
+        text = json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float) else ""
+        if 2 < len(text) + len(str(name)) <= 60:
+            shown.append(f"object.{safe(name, most=40)} = {safe(text)}")
+    return ", ".join(shown[:SHOWN_FIELDS])
+
+
+def option_words(source: Mapping[str, Json]) -> str:
+    """The options of a source, its place left out: `items = tickets, id = number`."""
+    shown = {name: value for name, value in source.items() if name not in ("url", "path", "argv", "format")}
+    return ", ".join(f"{name} = {value if isinstance(value, str) else json.dumps(value)}" for name, value in shown.items())
+
+
+def _shape(source: Mapping[str, Json]) -> str:
+    """What kind of thing the options make of the answer."""
+    if source.get("items"):
+        return "as a JSON list"
+    return f"as {str(source['format']).upper()}" if source.get("format") else "with"
 
 
 def first_run_words(preview: Preview) -> str:
@@ -204,4 +246,24 @@ def show_difference(out: Output, difference: Difference) -> None:
     for change in changes:
         title = "" if change.after is None else change.after.title
         out.say(f"{marks[change.kind]} {safe(change.external_id, most=80)}  {safe(title, most=100)}".rstrip())
+        for line in _changed_fields(change, whole=difference.whole):
+            out.say(f"    {line}")
     out.say("Nothing was stored and nothing fired.")
+
+
+def _changed_fields(change: Change, *, whole: bool) -> list[str]:
+    """`price: 39.0 → 35.0` for each field that differs, where what it was is kept."""
+    if change.before is None or change.after is None:
+        return []
+    old, new = change.before, change.after.payload
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return [_step("", old, new)]
+    # A poll may keep some fields only: what it does not keep cannot be compared.
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name) and (name in old or whole)]
+    more = [f"and {len(names) - MOST_FIELDS} more fields"] if len(names) > MOST_FIELDS else []
+    return [_step(f"{safe(name, most=60)}: ", old.get(name), new.get(name)) for name in names[:MOST_FIELDS]] + more
+
+
+def _step(name: str, old: object, new: object) -> str:
+    was, now = (safe(json.dumps(value, ensure_ascii=False), most=80) for value in (old, new))
+    return f"{name}{was} → {now}"

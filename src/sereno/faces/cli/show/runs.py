@@ -1,6 +1,6 @@
 """Runs and deliveries: lines, and the seven questions of O04 answered for one run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +9,14 @@ from sereno.faces.cli.output import Output, plain, safe
 from sereno.faces.cli.show.words import brief, reference
 
 
-def list_runs(out: Output, runs: Sequence[RunRecord]) -> None:
-    """One line a run."""
+def list_runs(out: Output, runs: Sequence[RunRecord], names: Mapping[str, str]) -> None:
+    """One line a run; `names` are those of polls by id."""
     out.table(
-        ["run", "status", "started", "checked", "changed", "matched", "summary"],
+        ["run", "of", "status", "started", "checked", "changed", "matched", "summary"],
         [
             (
                 run.id,
+                names.get(run.subject, run.kind),
                 run.status,
                 out.time(run.started_at),
                 _count(run.checked),

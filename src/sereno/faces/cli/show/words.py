@@ -1,5 +1,6 @@
 """Sentences for what the records hold in codes."""
 
+import shlex
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -51,5 +52,5 @@ def reference(source: Mapping[str, Json]) -> str:
     """What a source reads, in one line: its address, path or command."""
     argv = source.get("argv")
     if isinstance(argv, list):
-        return " ".join(str(part) for part in argv)
+        return shlex.join(str(part) for part in argv)
     return str(source.get("url") or source.get("path") or "")
