@@ -22,7 +22,7 @@ def test_an_address_alone_is_enough(cli: Cli, feed: FeedServer) -> None:
     assert re.fullmatch(r"127-0-0-1-\d+-notes", name)
     assert f"Added {name}." in added.out
     assert f"Reads feed {feed.url}" in added.out
-    assert "- entry-299  [would match]" in added.out
+    assert "- entry-299  [would match when new or updated]" in added.out
     assert "Runs every 1h" in added.out
     assert "Next: `sereno up` keeps watch; or `sereno once`" in added.out
     shown = re.findall(r"^  (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC)$", added.out, re.MULTILINE)
@@ -90,7 +90,7 @@ def test_a_stored_poll_is_previewed_with_another_condition(cli: Cli, feed: FeedS
     """Flags are laid over what is stored; the stored one stays."""
     cli("poll", "add", "notes", feed.url)
     shown = cli("poll", "preview", "notes", "--when", "object.title == 'entry-298'")
-    assert "entry-299  [would not match]" in shown.out and "entry-298  [would match]" in shown.out
+    assert "entry-299  [would not match]" in shown.out and "entry-298  [would match when new or updated]" in shown.out
     assert "change in" in cli("poll", "show", "notes").out
 
 

@@ -58,7 +58,7 @@ def test_up_says_what_it_watches_and_drains_on_sigterm(cli: Cli, folder: Path, f
         first = up.stdout.readline()
         assert first == f"Watching 1 poll, waiting on 0 jobs; database {folder / '.sereno' / 'sereno.db'}. Ctrl-C ends.\n"
         assert up.stderr.readline() == "polls of the settings file: 1 created\n"
-        while cli("run", "list", "notes", "--json").json["runs"] == []:
+        while "ok" not in {run["status"] for run in cli("run", "list", "notes", "--json").json["runs"]}:
             pass
         feed.entries["entry-300"] = "A new one."
         assert "entry-300" in read_until(up.stdout, "entry-300")

@@ -63,7 +63,7 @@ def run_plain(flags: Flags, body: PlainBody, *, stays: bool = False) -> int:
         return _runner(stays)(_main(body, loaded, out)) or EXIT_OK
     except SerenoError as error:
         return out.fail(error)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return out.interrupted()
 
 

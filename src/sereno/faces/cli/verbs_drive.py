@@ -31,7 +31,7 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
                 out.say(watching)
                 sys.stdout.flush()
                 tally = await sereno.run()
-        out.say(f"Ended. {tally.done} pieces of work done.")
+        out.say(f"Ended. {_counted(tally.done, 'piece')} of work done.")
         out.answer("up", {"tally": tally})
 
     return run(flags, body, stays=True)
@@ -39,7 +39,8 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
 
 def _tell_draining(out: Output, busy: int) -> None:
     if busy:
-        out.remark(f"Finishing {_counted(busy, 'piece')} of work; Ctrl-C again ends at once.")
+        out.say(f"Finishing {_counted(busy, 'piece')} of work; Ctrl-C again ends at once.")
+        sys.stdout.flush()
 
 
 async def _watching(sereno: "Sereno") -> str:
