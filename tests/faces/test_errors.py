@@ -121,8 +121,8 @@ def test_every_fault_of_the_settings_is_told_at_once(cli: Cli, folder: Path) -> 
     place = folder / "sereno.toml"
     assert f"{place}:1: unknown setting `slotz` — did you mean `slots`?" in told.err
     assert f"{place}:4: `lease.lease`" in told.err
-    assert f"{place}:6: `poll.0.name`" in told.err
-    assert f"{place}:5: `poll.0.source`" in told.err
+    assert f'{place}:6: `poll "a b".name`' in told.err
+    assert f'{place}:5: `poll "a b".source`: is missing' in told.err
     assert len(cli("poll", "list", "--json").json["error"]["faults"]) == 4
 
 

@@ -188,7 +188,8 @@ def test_a_mistyped_option_is_put_right(cli: Cli, asked: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("typed", "code", "state"), [("yes\n", 0, "stopped"), ("y\n", 0, "stopped"), ("no\n", 6, "escalated"), ("\n", 6, "escalated"), ("", 6, "escalated")]
+    ("typed", "code", "state"),
+    [("yes\n", 0, "stopped"), ("y\n", 0, "stopped"), ("no\n", 6, "escalated"), ("\n", 6, "escalated"), ("", 6, "escalated")],
 )
 def test_on_a_terminal_the_statement_is_shown_and_a_yes_asked(
     cli: Cli, asked: dict[str, str], monkeypatch: pytest.MonkeyPatch, typed: str, code: int, state: str

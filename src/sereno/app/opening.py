@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
-from sereno.app.parts import Outside, build_plugins, refuse_secrets, secret_in
+from sereno.app.parts import Outside, build_catalogue, build_plugins, refuse_secrets, secret_in
 from sereno.app.running import Sereno, file_mark
 from sereno.builtin.sources.guess import guess
 from sereno.core.errors import SetupError
@@ -18,6 +18,7 @@ from sereno.outside.clock import SystemClock
 from sereno.outside.ids import SystemIds
 from sereno.outside.logs import quiet_logs
 from sereno.ports import Clock, Ids, Plugins, WorkStore
+from sereno.service.contracts import Contracts
 from sereno.service.deps import Deps
 from sereno.settings import Loaded, load_settings
 from sereno.store.backup import BackedUp, Restored, backup, restore
@@ -133,6 +134,12 @@ def _path_of(address: str) -> Path:
     if not address.startswith(SQLITE) or len(address) == len(SQLITE):
         raise SetupError(f"{address!r} is no database address", hint="write sqlite:///path/to/sereno.db")
     return Path(address.removeprefix(SQLITE)).expanduser().resolve()
+
+
+def contracts_of(loaded: Loaded) -> Contracts:
+    """The contracts that hold here; opens no database."""
+    refuse_secrets(loaded)
+    return Contracts(build_catalogue(loaded))
 
 
 def backup_database(loaded: Loaded, target: Path, *, overwrite: bool = False) -> BackedUp:

@@ -191,14 +191,19 @@ def build_plugins(loaded: Loaded, outside: Outside, console: TextIO) -> Plugins:
         CommandAction(secret_in),
         NotifyAction(notify_target),
     ]
-    folder = loaded.path.parent if loaded.path is not None else Path.cwd()
     return Plugins(
         sources={source.type: source for source in sources},
         actions={action.type: action for action in actions},
         provider=HttpProvider(),
-        contracts=Catalogue([folder / name for name in settings.contracts]),
+        contracts=build_catalogue(loaded),
         conditions=CelConditions(),
     )
+
+
+def build_catalogue(loaded: Loaded) -> Catalogue:
+    """The contracts that ship with Sereno and those of the settings' folders."""
+    folder = loaded.path.parent if loaded.path is not None else Path.cwd()
+    return Catalogue([folder / name for name in loaded.settings.contracts])
 
 
 def _read(outside: Outside, place: Reference, subject: str) -> str:

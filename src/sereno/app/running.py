@@ -80,7 +80,7 @@ class Sereno:
     @property
     def contracts(self) -> Contracts:
         """How providers behave."""
-        return Contracts(self._deps)
+        return Contracts(self._deps.plugins.contracts)
 
     @property
     def doctor(self) -> Doctor:

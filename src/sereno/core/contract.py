@@ -232,10 +232,16 @@ def check_limits(contract: Contract, limits: Limits) -> Sequence[Fault]:
     return faults
 
 
-def with_states(document: Mapping[str, Json], states: Mapping[str, Sequence[str]], state_path: str | None) -> dict[str, Json]:
+def with_states(
+    document: Mapping[str, Json],
+    states: Mapping[str, Sequence[str]],
+    state_path: str | None,
+    *,
+    error_path: str | None = None,
+) -> dict[str, Json]:
     """Fills a generic contract (`states_from_caller = true`) with the caller's words, e.g. {"success": ["done"]}.
 
-    `state_path` None keeps the document's own. The filled document is complete: it must name success, and words it does not name
+    `state_path` and `error_path` (where the provider says why a job failed) None keep the document's own. The filled document is complete: it must name success, and words it does not name
     are unknown. Raises ValueError for a contract that has its own states.
     """
     if document.get("states_from_caller") is not True:
@@ -245,4 +251,7 @@ def with_states(document: Mapping[str, Json], states: Mapping[str, Sequence[str]
     if state_path is not None:
         own = document.get("state")
         filled["state"] = {**(own if isinstance(own, dict) else {}), "path": state_path}
+    if error_path is not None:
+        own = document.get("error")
+        filled["error"] = {**(own if isinstance(own, dict) else {}), "text": error_path}
     return filled

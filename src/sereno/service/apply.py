@@ -66,7 +66,9 @@ class Apply:
                 faults += error.faults
         faults = list(dict.fromkeys(faults))  # a fault of a named action comes once for each poll that names it
         if faults:
-            raise SetupError(f"{owner.removeprefix('file:')} has {counted(len(faults), 'fault', 'faults')}; nothing was changed", faults)
+            raise SetupError(
+                f"{owner.removeprefix('file:')} has {counted(len(faults), 'fault', 'faults')}; nothing was changed", faults
+            )
         return wanted
 
     def _refuse_foreign(self, wanted: dict[str, Checked], existing: dict[str, PollRecord], owner: str) -> None:

@@ -33,6 +33,7 @@ class Wanted:
     base: str | None = None
     states: Mapping[str, Sequence[str]] | None = None
     state_path: str | None = None
+    error_path: str | None = None
     deadline: timedelta | None = None
     business_deadline_at: datetime | None = None
     max_status_requests: int | None = None
@@ -117,12 +118,14 @@ class Operations:
         document = self._deps.plugins.contracts.document(wanted.contract)
         if document.get("states_from_caller") is True:
             _need_states(document, wanted)
-        elif not (wanted.states or wanted.state_path):
+        elif not (wanted.states or wanted.state_path or wanted.error_path):
             return document
         try:
-            return with_states(document, wanted.states or {}, wanted.state_path)
+            return with_states(document, wanted.states or {}, wanted.state_path, error_path=wanted.error_path)
         except ValueError as error:
-            raise RequestError(str(error), subject=wanted.contract, hint="leave out the state words and --state-path") from error
+            raise RequestError(
+                str(error), subject=wanted.contract, hint="leave out the state words, --state-path and --error-path"
+            ) from error
 
     async def wait(self, operation: str) -> OperationRecord:
         """Drives this one operation until it stops waiting: a result, an end, or a question for a person."""
@@ -159,6 +162,7 @@ def _texts(wanted: Wanted) -> Mapping[str, object]:
         "credential": wanted.account,
         "states": wanted.states,
         "state_path": wanted.state_path,
+        "error_path": wanted.error_path,
         "task_id": wanted.assistant_task_id,
     }
 
@@ -173,6 +177,8 @@ def _need_states(document: Mapping[str, Json], wanted: Wanted) -> None:
     if wanted.state_path is None and not known:
         faults.append(Fault("wait.state_path", "is missing", "name the field that holds the state: --state-path status"))
     if faults:
+        if "limits" not in document and (missing := _missing_limits(_given_limits(wanted), wanted.contract)):
+            faults.append(missing)
         raise SetupError(f"contract {wanted.contract} leaves the states to you; nothing was stored", faults)
 
 
@@ -189,7 +195,8 @@ def _url(contract: Contract, wanted: Wanted, faults: list[Fault]) -> str:
     try:
         return status_url(contract, job_id=wanted.job_id, parameters=dict(wanted.parameters), base=wanted.base)
     except ValueError as error:
-        faults.append(Fault("wait", str(error)))
+        hint = "write the whole status URL: https://host/path" if "URL" in str(error) else None
+        faults.append(Fault("wait", str(error), hint))
         return ""
 
 
@@ -201,29 +208,42 @@ def _refuse_address(deps: Deps, url: str) -> None:
 
 
 def _limits(contract: Contract, wanted: Wanted, faults: list[Fault]) -> Limits | None:
+    given = _given_limits(wanted)
+    for name, least in (("deadline_s", 1), ("max_status_requests", 1), ("max_transport_failures", 0), ("max_throttles", 0)):
+        if name in given and given[name] < least:
+            faults.append(Fault(f"wait.{name}", f"must be at least {least}, not {given[name]:g}"))
+    if contract.limits is not None:
+        return replace(contract.limits, **given)
+    if (missing := _missing_limits(given, contract.name)) is not None:
+        faults.append(missing)
+        return None
+    return Limits(**given)
+
+
+def _given_limits(wanted: Wanted) -> dict[str, Any]:
     given: dict[str, Any] = {
         "deadline_s": wanted.deadline.total_seconds() if wanted.deadline is not None else None,
         "max_status_requests": wanted.max_status_requests,
         "max_transport_failures": wanted.max_transport_failures,
         "max_throttles": wanted.max_throttles,
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    for name, least in (("deadline_s", 1), ("max_status_requests", 1), ("max_transport_failures", 0), ("max_throttles", 0)):
-        if name in given and given[name] < least:
-            faults.append(Fault(f"wait.{name}", f"must be at least {least}, not {given[name]:g}"))
-    if contract.limits is not None:
-        return replace(contract.limits, **given)
-    missing = [name for name in Limits.__dataclass_fields__ if name not in given]
-    if missing:
-        faults.append(
-            Fault(
-                "wait",
-                f"contract {contract.name} has no limits of its own; missing: {', '.join(missing)}",
-                "give --deadline, --max-requests, --max-failures and --max-throttles",
-            )
-        )
+    return {name: value for name, value in given.items() if value is not None}
+
+
+_LIMIT_FLAGS = {
+    "deadline_s": "--deadline",
+    "max_status_requests": "--max-requests",
+    "max_transport_failures": "--max-failures",
+    "max_throttles": "--max-throttles",
+}
+
+
+def _missing_limits(given: Mapping[str, Any], contract: str) -> Fault | None:
+    missing = [flag for name, flag in _LIMIT_FLAGS.items() if name not in given]
+    if not missing:
         return None
-    return Limits(**given)
+    example = "for example --deadline 2h --max-requests 100 --max-failures 10 --max-throttles 10"
+    return Fault("wait", f"contract {contract} has no limits of its own; give {', '.join(missing)}", example)
 
 
 def _allowance(limits: Limits, wanted: Wanted, now: datetime) -> Allowance:

@@ -19,6 +19,7 @@ from sereno.service.guess import derive_name, guess_source, secret_hint, secrets
 from sereno.service.preview import Preview, Sampled, refuse_hopeless, warnings_of
 from sereno.settings import PollModel, poll_to_model
 from sereno.settings.definition import ActionModel
+from sereno.settings.words import says
 
 SAMPLE = 5
 
@@ -51,12 +52,10 @@ def read_model(body: Mapping[str, Any], *, where: str = "poll") -> PollModel:
         return PollModel.model_validate(body)
     except ValidationError as error:
         faults = []
-        for item in error.errors(include_url=False, include_input=False, include_context=False):
+        for item in error.errors(include_url=False, include_input=False):
             name = ".".join(str(part) for part in item["loc"] if part not in ("str", "ActionModel"))
             near = nearest(name, list(PollModel.model_fields)) if item["type"] == "extra_forbidden" else None
-            message = (
-                f"unknown setting `{name}`" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
-            )
+            message = f"unknown setting `{name}`" if item["type"] == "extra_forbidden" else says(item)
             faults.append(Fault(f"{where}.{name}" if name else where, message, f"did you mean `{near}`?" if near else None))
         raise SetupError("the poll is not right; nothing was stored", faults) from error
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from sereno.core.errors import Fault, SetupError, nearest
 from sereno.settings.config import Settings
 from sereno.settings.lines import Location, key_lines, line_of
+from sereno.settings.words import says
 
 FILE_NAME = "sereno.toml"
 DATABASE = Path(".sereno") / "sereno.db"
@@ -77,7 +78,7 @@ def parse_settings(text: str, path: Path) -> Loaded:
     try:
         settings = Settings.model_validate(document)
     except ValidationError as error:
-        faults += _faults(error, path, lines)
+        faults += _faults(error, path, lines, document)
     faults += _doubled_polls(document, path, lines)
     if faults:
         count = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
@@ -97,19 +98,28 @@ def _texts(location: Location, value: Any) -> Iterator[tuple[Location, str]]:
             yield from _texts((*location, index), item)
 
 
-def _faults(error: ValidationError, path: Path, lines: dict[Location, int]) -> list[Fault]:
+def _faults(error: ValidationError, path: Path, lines: dict[Location, int], document: Mapping[str, Any]) -> list[Fault]:
     found = []
-    for item in error.errors(include_url=False, include_input=False, include_context=False):
+    for item in error.errors(include_url=False, include_input=False):
         location = tuple(part for part in item["loc"] if not (isinstance(part, str) and part in _UNION_TAGS))
         where = f"{path}:{line_of(lines, location)}"
-        name = ".".join(str(part) for part in location)
-        message = item["msg"].removeprefix("Value error, ")
+        name, message = _shown(location, document), says(item)
         if item["type"] == "extra_forbidden":
             message, hint = f"unknown setting `{name}`", _nearest(location)
         else:
             message, hint = (f"`{name}`: {message}" if name else message), None
         found.append(Fault(where, message, hint))
     return found
+
+
+def _shown(location: Location, document: Mapping[str, Any]) -> str:
+    """The name of a setting as a person would say it: `poll "shop".every` for the second key of the first `[[poll]]`."""
+    if len(location) > 1 and location[0] == "poll" and isinstance(location[1], int):
+        polls = document["poll"]
+        named = polls[location[1]].get("name") if isinstance(polls[location[1]], dict) else None
+        first = f'poll "{named[:63]}"' if isinstance(named, str) and named else f"poll {location[1] + 1}"
+        location = (first, *location[2:])
+    return ".".join(str(part) for part in location)
 
 
 _UNION_TAGS = {"str", "ActionModel", "float", "literal['unlimited']"}

@@ -1,6 +1,7 @@
 """All commands under one grammar, imported when they are used."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -65,12 +66,26 @@ def run_command(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else EXIT_OK
 
 
+def _tidy(message: str) -> str:
+    """The parser's sentence without its shouting: one sentence, our quotes."""
+    message = re.sub(r" ?Available commands:.*", "", message).rstrip(". ")
+    message = re.sub(
+        r'^Unknown (\w+):? "?(\S+?)"?\. Did you mean "?(\S+?)"?\?', r"there is no \1 `\2`; did you mean `\3`?", message
+    )
+    return re.sub(r'^Unknown (\w+):? "?(\S+?)"?$', r"there is no \1 `\2`", message)
+
+
 def _tell_usage(error: CycloptsError, arguments: Sequence[str]) -> int:
     from sereno.app import without_secrets
 
     chain = " ".join(["sereno", *(error.command_chain or ())])
-    message = safe(without_secrets(str(error)), most=1000)
+    message = _tidy(safe(without_secrets(str(error)), most=1000))
     hint = f"see `{chain} --help`"
+    if arguments and arguments[0].startswith("-") and not error.command_chain:
+        message, hint = (
+            f"{safe(arguments[0], most=60)} goes after the command",
+            "for example: sereno poll list --config other.toml",
+        )
     if "--json" in arguments:
         body = {"code": "usage", "message": message, "subject": None, "hint": hint}
         print(json_line({"schema": "sereno.error/1", "error": body}))

@@ -36,13 +36,24 @@ Body = Callable[["Sereno", Output], Awaitable[int | None]]
 PlainBody = Callable[[Loaded, Output], Awaitable[int | None]]
 
 
-def run(flags: Flags, body: Body, *, console: TextIO | None = None, stays: bool = False) -> int:
+def run(flags: Flags, body: Body, *, console: TextIO | None = None, stays: bool = False, creates: bool = False) -> int:
     """Opens the app, runs the body, prints errors; answers the exit code.
 
     `console` is where the console action writes: standard output, but standard error with --json, where standard output is one document.
-    `stays`: the command runs for long, so the quicker event loop is worth its start.
+    `stays`: the command runs for long, so the quicker event loop is worth its start. `creates`: it may make a database where there
+    are no settings; the others say that there is nothing here.
     """
-    return run_plain(flags, lambda loaded, out: _with_app(loaded, out, body, console), stays=stays)
+
+    async def opened(loaded: Loaded, out: Output) -> int | None:
+        if loaded.path is None and not loaded.database.exists():
+            if not creates:
+                raise SetupError(
+                    "there is no sereno.toml and no database here", hint="run `sereno init`, or name a file with --config"
+                )
+            out.remark(f"Database: {loaded.database}")
+        return await _with_app(loaded, out, body, console)
+
+    return run_plain(flags, opened, stays=stays)
 
 
 async def _with_app(loaded: Loaded, out: Output, body: Body, console: TextIO | None) -> int | None:

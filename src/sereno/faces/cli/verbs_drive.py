@@ -34,7 +34,7 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
         out.say(f"Ended. {_counted(tally.done, 'piece')} of work done.")
         out.answer("up", {"tally": tally})
 
-    return run(flags, body, stays=True)
+    return run(flags, body, stays=True, creates=True)
 
 
 def _tell_draining(out: Output, busy: int) -> None:
@@ -71,4 +71,4 @@ def once(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", fla
         out.say(f"Done: {_counted(tally.done, 'piece')} of work{left}{lost}.")
         out.answer("once", {"tally": tally, "applied": applied})
 
-    return run(flags, body)
+    return run(flags, body, creates=True)

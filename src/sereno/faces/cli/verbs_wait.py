@@ -63,6 +63,9 @@ class JobFlags:
     state_path: Annotated[
         str | None, Parameter(name="--state-path", help="JMESPath to the state word, for generic contracts.")
     ] = None
+    error_path: Annotated[
+        str | None, Parameter(name="--error-path", help="JMESPath to the provider's error text, for generic contracts.")
+    ] = None
     success: Annotated[str | None, Parameter(name="--success", help="State words that mean success, with commas.")] = None
     failure: Annotated[str | None, Parameter(name="--failure", help="State words that mean failure.")] = None
     pending: Annotated[str | None, Parameter(name="--pending", help="State words that mean: still at it.")] = None
@@ -127,7 +130,7 @@ def wait(
 
     # This terminal is told the end or the question in full below; the same words by the console action would come twice.
     with counted_interrupts() as interrupts:
-        return run(flags, body, console=io.StringIO())
+        return run(flags, body, console=io.StringIO(), creates=not contract.startswith("op_"))
 
 
 async def _operation(
@@ -185,6 +188,7 @@ def _wanted(contract: str, job_id: str, limits: LimitFlags, job: JobFlags, tell:
         base=job.base,
         states=job.states(),
         state_path=job.state_path,
+        error_path=job.error_path,
         deadline=deadline,
         business_deadline_at=business,
         max_status_requests=limits.max_requests,

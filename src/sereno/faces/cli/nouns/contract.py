@@ -7,11 +7,12 @@ from cyclopts import App, Parameter
 
 from sereno.core.contract import Contract
 from sereno.faces.cli.output import Output
-from sereno.faces.cli.session import DEFAULT, Flags, run
+from sereno.faces.cli.session import DEFAULT, Flags, run_plain
 from sereno.faces.cli.show.words import brief
+from sereno.settings import Loaded
 
 if TYPE_CHECKING:
-    from sereno.app import Sereno
+    from sereno.service.contracts import Contracts
 
 app = App(name="contract", help="Look at how providers behave, as Sereno reads it; check a contract of your own.")
 
@@ -20,8 +21,8 @@ app = App(name="contract", help="Look at how providers behave, as Sereno reads i
 def list_(*, flags: Flags = DEFAULT) -> int:
     """List the contracts that ship with Sereno and those of your folders."""
 
-    async def body(sereno: "Sereno", out: Output) -> None:
-        contracts = sereno.contracts.list()
+    async def body(loaded: Loaded, out: Output) -> None:
+        contracts = _contracts(loaded).list()
         out.table(["contract", "version", "title", "evidence"], [(c.name, c.version, c.title, c.verified) for c in contracts])
         rows = [
             {"name": c.name, "version": c.version, "title": c.title, "verified": c.verified, "digest": c.digest}
@@ -29,32 +30,39 @@ def list_(*, flags: Flags = DEFAULT) -> int:
         ]
         out.answer("contracts", {"contracts": rows})
 
-    return run(flags, body)
+    return run_plain(flags, body)
 
 
 @app.command
 def show(name: Annotated[str, Parameter(help="Name of the contract.")], /, *, flags: Flags = DEFAULT) -> int:
     """Show one contract: the status call, the state table, delays, limits and where the facts come from."""
 
-    async def body(sereno: "Sereno", out: Output) -> None:
-        _show(out, sereno.contracts.get(name))
-        out.answer("contract", {"name": name, "document": sereno.contracts.document(name)})
+    async def body(loaded: Loaded, out: Output) -> None:
+        contracts = _contracts(loaded)
+        _show(out, contracts.get(name))
+        out.answer("contract", {"name": name, "document": contracts.document(name)})
 
-    return run(flags, body)
+    return run_plain(flags, body)
 
 
 @app.command
 def check(file: Annotated[Path, Parameter(help="A contract file, TOML.")], /, *, flags: Flags = DEFAULT) -> int:
     """Check a contract file; every fault is listed at once."""
 
-    async def body(sereno: "Sereno", out: Output) -> None:
-        contract = sereno.contracts.check(file)
+    async def body(loaded: Loaded, out: Output) -> None:
+        contract = _contracts(loaded).check(file)
         out.say(f"{file} is a valid contract: {contract.name} {contract.version}, {len(contract.states)} states")
         out.answer(
             "contract_check", {"file": str(file), "name": contract.name, "version": contract.version, "digest": contract.digest}
         )
 
-    return run(flags, body)
+    return run_plain(flags, body)
+
+
+def _contracts(loaded: Loaded) -> "Contracts":
+    from sereno.app import contracts_of
+
+    return contracts_of(loaded)
 
 
 def _show(out: Output, contract: Contract) -> None:

@@ -58,7 +58,7 @@ def add(  # noqa: PLR0913 - flags, in groups
             out.remark(f"attention: {', '.join(twins)} reads the same place already")
         return 0
 
-    return run_session(flags, body)
+    return run_session(flags, body, creates=not dry_run)
 
 
 def _show_added(out: Output, record: PollRecord, preview: Preview) -> None:

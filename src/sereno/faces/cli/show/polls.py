@@ -144,7 +144,7 @@ def show_preview(out: Output, preview: Preview, *, paused: bool = False) -> None
         out.say(f"  Attention: {safe(warning, most=500)}")
     does = ", ".join(action.name for action in spec.actions) or "nothing"
     out.say(f"When {safe(spec.condition, most=500)}, it does: {does}.")
-    out.say(f"Runs {schedule_words(spec.schedule)}: {'' if paused else 'the first time at once, then at'}")
+    out.say(f"Runs {schedule_words(spec.schedule)}: {'once it is resumed, at' if paused else 'the first time at once, then at'}")
     for instant in preview.next_instants:
         out.say(f"  {out.time(instant)}")
 
