@@ -24,6 +24,11 @@ async def stage() -> AsyncIterator[Stage]:
     await made.close()
 
 
+def us_of(span: timedelta) -> int:
+    """A duration in microseconds."""
+    return span // timedelta(microseconds=1)
+
+
 async def test_P16_a_claim_hands_out_a_due_poll_whole_under_a_lease(stage: Stage) -> None:
     """The work carries the definition, the fence, the lease and the run row is open."""
     poll = await stage.poll()
@@ -59,6 +64,23 @@ async def test_P16_I31_a_crash_between_claim_and_commit_is_taken_over_after_the_
     assert [(run["number"], run["status"], run["attempt"]) for run in runs] == [(1, "abandoned", 1), (2, "running", 2)]
     with pytest.raises(LeaseLost):
         await stage.work.commit_poll(first, unchanged(first, stage.now + MINUTE))
+
+
+async def test_a_poll_whose_runs_die_again_and_again_waits_longer_each_time(stage: Stage) -> None:
+    """What ends the process (or a disk that takes no commit) never asks a source once a lease without end; one commit forgives."""
+    await stage.poll()
+    waits = []
+    for _ in range(6):
+        work = await stage.claim_poll()
+        due = (await stage.one("SELECT due FROM poll"))["due"]
+        waits.append((due - us(work.lease.claimed_at)) // us_of(LEASE))
+        stage.later(timedelta(microseconds=due - us(stage.now)))
+    assert waits == [1, 1, 3, 5, 9, 17]
+    last = await stage.claim_poll()
+    await stage.work.commit_poll(last, unchanged(last, stage.now + MINUTE))
+    stage.later(MINUTE)
+    work = await stage.claim_poll()
+    assert (await stage.one("SELECT due FROM poll"))["due"] == us(work.lease.until)
 
 
 async def test_W09_I2_a_request_is_counted_in_the_claim_and_stays_counted_after_a_crash(stage: Stage) -> None:

@@ -28,6 +28,7 @@ Row = Mapping[str, Any]
 POLL_COLUMNS = (
     "workspace", "id", "state", "revision", "condition_version", "pool", "created_at", "cursor", "baselined", "failures",
     "auth_failures", "runs", "matches", "last_run_at", "last_error", "due", "scheduled_for", "attempt", "lease_until", "run",
+    "abandoned",
 )  # fmt: skip
 """Everything of a poll but its spec, which is read once a revision."""
 

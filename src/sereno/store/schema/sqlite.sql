@@ -185,6 +185,8 @@ CREATE TABLE poll (
     revision INTEGER NOT NULL DEFAULT 1,
     cursor TEXT,
     baselined INTEGER NOT NULL DEFAULT 0,
+    -- Runs in a row that were claimed and never ended.
+    abandoned INTEGER NOT NULL DEFAULT 0,
     failures INTEGER NOT NULL DEFAULT 0,
     auth_failures INTEGER NOT NULL DEFAULT 0,
     runs INTEGER NOT NULL DEFAULT 0,

@@ -115,7 +115,8 @@ FROM delivery WHERE workspace IN (SELECT name FROM spaces) AND id = :id AND stat
 -- name: load_poll
 SELECT json_group_array(json_array(
     t.workspace, t.id, t.state, t.revision, t.condition_version, t.pool, t.created_at, t.cursor, t.baselined, t.failures,
-    t.auth_failures, t.runs, t.matches, t.last_run_at, t.last_error, t.due, t.scheduled_for, t.attempt, t.lease_until, t.run
+    t.auth_failures, t.runs, t.matches, t.last_run_at, t.last_error, t.due, t.scheduled_for, t.attempt, t.lease_until, t.run,
+    t.abandoned
 ))
 FROM json_each(:rows) AS j CROSS JOIN poll AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
 
@@ -149,8 +150,9 @@ SELECT json_group_array(json_array(
 FROM json_each(:rows) AS j CROSS JOIN escalation AS e ON e.workspace = j.value ->> 0 AND e.operation = j.value ->> 1 AND e.state = 'open';
 
 -- name: take_poll
-WITH n (workspace, id, run, until, scheduled_for, attempt) AS (VALUES (?, ?, ?, ?, ?, ?))
-UPDATE poll SET run = n.run, due = n.until, lease_until = n.until, scheduled_for = n.scheduled_for, attempt = n.attempt
+WITH n (workspace, id, run, due, lease_until, scheduled_for, attempt, abandoned) AS (VALUES (?, ?, ?, ?, ?, ?, ?, ?))
+UPDATE poll SET run = n.run, due = n.due, lease_until = n.lease_until, scheduled_for = n.scheduled_for, attempt = n.attempt,
+    abandoned = n.abandoned
 FROM n WHERE poll.workspace = n.workspace AND poll.id = n.id;
 
 -- name: take_operation

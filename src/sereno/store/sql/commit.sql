@@ -99,7 +99,7 @@ INSERT INTO escalation (workspace, id, operation, category, statement, options, 
 VALUES (:workspace, :id, :operation, :category, :statement, :options, :digest, 'open', :created_at, :answer_by);
 
 -- name: extend_poll
-UPDATE poll SET lease_until = :until, due = :until
+UPDATE poll SET lease_until = :until, due = max(due, :until)
 WHERE workspace = :workspace AND id = :id AND run = :run AND lease_until IS NOT NULL;
 
 -- name: extend_delivery

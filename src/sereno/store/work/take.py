@@ -123,8 +123,10 @@ def _load(connection: sqlite3.Connection, batch: Batch, kind: Kind, picks: Seque
         batch.rows[row["id"]] = row
 
 
+LONGEST_PAUSE_US = 3_600_000_000
+"""Between two runs of a poll that never end."""
 _TAKEN = {
-    Kind.POLL: itemgetter("workspace", "id", "run", "due", "scheduled_for", "attempt"),
+    Kind.POLL: itemgetter("workspace", "id", "run", "due", "lease_until", "scheduled_for", "attempt", "abandoned"),
     Kind.OPERATION: itemgetter("workspace", "id", "run", "due", "lease_until", "scheduled_for", "attempt", "used", "started_at"),
     Kind.DELIVERY: itemgetter("workspace", "id", "run", "due", "scheduled_for", "attempt"),
 }
@@ -144,6 +146,13 @@ def _read(batch: Batch, row: dict[str, Any], make: Callable[[Batch, dict[str, An
 
 
 def _take_polls(connection: sqlite3.Connection, batch: Batch, rows: Sequence[dict[str, Any]]) -> None:
+    """A poll whose runs die again and again (what it reads ends the process, the disk is full) waits longer each time: a source is
+    never asked once a lease without end. The first run that dies is repeated at the end of its lease."""
+    for row in rows:
+        row["abandoned"] = row["abandoned"] + 1 if row["taken_over"] else 0
+        if row["abandoned"] >= 2:
+            lease = batch.until - batch.now
+            row["due"] = batch.until + min(lease << min(row["abandoned"] - 1, 16), LONGEST_PAUSE_US)
     _take(connection, Kind.POLL, rows)
     specs = _specs(connection, batch.ask.specs, rows)
     for row in rows:

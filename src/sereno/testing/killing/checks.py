@@ -159,8 +159,14 @@ def recovery(evidence: Evidence) -> tuple[list[float], list[str]]:
     """I31: how long after the kill (or the end of the lease of a stopped worker) lost work was taken up again, and what took too long."""
     killed = {worker_name(life.number): life.killed for life in evidence.log.lives}
     late, stuck = list[float](), list[str]()
+    again = {
+        (run["subject"], run["number"] + 1)
+        for run in evidence.runs
+        if run["status"] == "abandoned" and run["subject"].startswith("poll_")
+    }
+    """Runs of polls after one that died: where these die too, the poll waits longer on purpose."""
     for run, following in zip(evidence.runs, evidence.runs[1:], strict=False):
-        if run["status"] != "abandoned" or following["subject"] != run["subject"]:
+        if run["status"] != "abandoned" or following["subject"] != run["subject"] or (run["subject"], run["number"]) in again:
             continue
         died = killed.get(run["claimed_by"])
         after_lease = (following["started_at"] - run["claim_expires_at"]) / 1e6
