@@ -85,13 +85,7 @@ class Operations:
         faults += more
         if faults or limits is None:
             raise SetupError("this wait is not right; nothing was stored", faults)
-        if contract.observational is None and not wanted.allow_unproven_status:
-            raise RequestError(
-                f"contract {contract.name} gives no evidence that its status request only observes",
-                subject=contract.name,
-                hint="grant it for this operation with --allow-unproven-status, or state the evidence in the contract",
-                code="not_observational",
-            )
+        _refuse_unproven(contract, wanted)
         _refuse_address(deps, url)
         now = await deps.definitions.now()
         new = NewOperation(
@@ -198,6 +192,17 @@ def _url(contract: Contract, wanted: Wanted, faults: list[Fault]) -> str:
         hint = "write the whole status URL: https://host/path" if "URL" in str(error) else None
         faults.append(Fault("wait", str(error), hint))
         return ""
+
+
+def _refuse_unproven(contract: Contract, wanted: Wanted) -> None:
+    """Raises RequestError for a status request that nothing proves to only observe (W12)."""
+    if contract.observational is None and not wanted.allow_unproven_status:
+        raise RequestError(
+            f"contract {contract.name} gives no evidence that its status request only observes",
+            subject=contract.name,
+            hint="grant it for this operation with --allow-unproven-status, or state the evidence in the contract",
+            code="not_observational",
+        )
 
 
 def _refuse_address(deps: Deps, url: str) -> None:

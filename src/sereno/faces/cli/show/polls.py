@@ -83,7 +83,7 @@ def show_poll(out: Output, record: PollRecord, now: datetime) -> None:
             ("id", poll.id),
             ("state", poll.state),
             ("reads", f"{spec.source_type} {reference(spec.source)}"),
-            ("options", option_words(spec.source)),
+            ("options", option_words(spec.source, beside=_PLACES)),
             ("schedule", schedule_words(spec.schedule)),
             ("next run", _when(out, record.due, now)),
             ("last run", _when(out, poll.last_run_at, now)),
@@ -183,9 +183,14 @@ def _fields(payload: object) -> str:
     return ", ".join(shown[:SHOWN_FIELDS])
 
 
-def option_words(source: Mapping[str, Json]) -> str:
-    """The options of a source, its place left out: `items = tickets, id = number`."""
-    shown = {name: value for name, value in source.items() if name not in ("url", "path", "argv", "format")}
+_PLACES = ("url", "path", "argv")
+_FIRST = ("items", "id", "title", "link")
+
+
+def option_words(source: Mapping[str, Json], *, beside: Sequence[str] = (*_PLACES, "format")) -> str:
+    """The options of a source, those of `beside` left out: `items = tickets, id = number`."""
+    names = [*(name for name in _FIRST if name in source), *(name for name in source if name not in _FIRST)]
+    shown = {name: source[name] for name in names if name not in beside}
     return ", ".join(f"{name} = {value if isinstance(value, str) else json.dumps(value)}" for name, value in shown.items())
 
 
