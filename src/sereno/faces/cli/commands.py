@@ -1,5 +1,6 @@
 """All commands under one grammar, imported when they are used."""
 
+import errno
 import os
 import re
 import sys
@@ -8,7 +9,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Parameter
 
 from sereno.faces.cli.help import Columns, help_console
-from sereno.faces.cli.output import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, json_line, safe, say_version
+from sereno.faces.cli.output import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNAVAILABLE, EXIT_USAGE, json_line, safe, say_version
 
 _COMMANDS = {
     "init": ("verbs_setup:init", "Write a sereno.toml with examples here."),
@@ -61,9 +62,19 @@ def run_command(arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader went away (`| head`): nothing is wrong, and nothing more can be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return EXIT_OK
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        _write_no_more()
+        print(f"sereno: standard output cannot be written: {error.strerror}; what was done stays done", file=sys.stderr)
+        return EXIT_UNAVAILABLE
     return result if isinstance(result, int) else EXIT_OK
+
+
+def _write_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tidy(message: str) -> str:

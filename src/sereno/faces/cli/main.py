@@ -15,6 +15,7 @@ VERBS = ("init", "up", "once", "wait", "apply", "demo", "doctor", "backup", "res
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs one command and exits with its code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    open_closed_streams()
     if arguments in (["version"], ["--version"], ["-V"]):
         print(f"sereno {version('sereno')}")
         sys.exit(0)
@@ -29,6 +30,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     # The command is over and its exit code stands: a late Ctrl-C must not turn the end into a death by signal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
+
+
+def open_closed_streams() -> None:
+    """Puts the null device where a standard stream is closed (`>&-`): else the next file or socket would take its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
 
 
 def tell_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

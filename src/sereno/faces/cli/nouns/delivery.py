@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from sereno.core.delivery import DeliveryState
+from sereno.faces.cli.nouns.states import one_of
 from sereno.faces.cli.output import Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.runs import delivery_row, list_deliveries
-from sereno.faces.cli.words import one_of
 
 if TYPE_CHECKING:
     from sereno.app import Sereno

@@ -8,11 +8,11 @@ from cyclopts import App, Parameter
 
 from sereno.core.errors import RequestError
 from sereno.core.escalation import Escalation
+from sereno.faces.cli.nouns.states import one_of
 from sereno.faces.cli.output import EXIT_REFUSED, Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.escalations import escalation_row, list_escalations, show_escalation, show_statement
 from sereno.faces.cli.show.operations import operation_row, progress_line
-from sereno.faces.cli.words import one_of
 
 if TYPE_CHECKING:
     from sereno.app import Sereno

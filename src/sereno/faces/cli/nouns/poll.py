@@ -9,11 +9,11 @@ from sereno.core.errors import NotNow, RequestError
 from sereno.core.poll import PollState
 from sereno.core.record import PollRecord
 from sereno.faces.cli.definition import PollFlags, SourceFlags, as_toml, changes, is_guessed, wanted
+from sereno.faces.cli.nouns.states import one_of
 from sereno.faces.cli.output import EXIT_UNAVAILABLE, Output, safe
 from sereno.faces.cli.session import DEFAULT, Flags
 from sereno.faces.cli.session import run as run_session
 from sereno.faces.cli.show import polls as show_polls
-from sereno.faces.cli.words import one_of
 from sereno.service.polls import read_model
 from sereno.service.preview import Preview
 from sereno.settings import PollModel, poll_to_model
