@@ -62,6 +62,10 @@ class Story:
     entries: Sequence[JournalEntry]
 
 
+MOST = 1_000_000_000
+"""No limit of a wait is higher: requests, failures, throttles, seconds."""
+
+
 class Operations:
     """The use cases of operations, for one principal."""
 
@@ -217,6 +221,8 @@ def _limits(contract: Contract, wanted: Wanted, faults: list[Fault]) -> Limits |
     for name, least in (("deadline_s", 1), ("max_status_requests", 1), ("max_transport_failures", 0), ("max_throttles", 0)):
         if name in given and given[name] < least:
             faults.append(Fault(f"wait.{name}", f"must be at least {least}, not {given[name]:g}"))
+        elif name in given and given[name] > MOST:
+            faults.append(Fault(f"wait.{name}", f"must be at most {MOST:,}"))
     if contract.limits is not None:
         return replace(contract.limits, **given)
     if (missing := _missing_limits(given, contract.name)) is not None:
