@@ -87,7 +87,7 @@ def test_once_applies_first_and_says_what_changed(cli: Cli, folder: Path, feed: 
         SETTINGS + f'[[poll]]\nname = "one"\nevery = "1h"\nsource = {{ type = "feed", url = "{feed.url}" }}\n'
     )
     first, second = cli("once"), cli("once")
-    assert (first.code, first.out) == (0, "Done: 1 piece of work.\n")
+    assert (first.code, first.out) == (0, "Done: 1 piece of work (1 run, 0 told, 0 failed).\n")
     assert first.err == "polls of the settings file: 1 created\n"
     assert (second.out, second.err) == ("Done: 0 pieces of work.\n", "")
 

@@ -1,6 +1,8 @@
 """`sereno up` and `sereno once`: the two ways to let due work run."""
 
+import os
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -57,6 +59,24 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+async def _counts(sereno: "Sereno", since: datetime) -> dict[str, int]:
+    """What this process did since then, by its run records; the newest 1000 are looked at."""
+    mine = [
+        one
+        for one in await sereno.runs.list(limit=1000)
+        if one.started_at >= since and one.claimed_by.endswith(f":{os.getpid()}")
+    ]
+    told = sum(one.kind == "delivery" and one.status == "ok" for one in mine)
+    looked = sum(one.kind != "delivery" for one in mine)
+    return {"runs": looked, "told": told, "failed": sum(one.status == "failed" for one in mine)}
+
+
+def _summed(counts: dict[str, int]) -> str:
+    if not any(counts.values()):
+        return ""
+    return f" ({_counted(counts['runs'], 'run')}, {counts['told']} told, {counts['failed']} failed)"
+
+
 def once(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags: Flags = DEFAULT) -> int:
     """Do what is due now, and the effects of that, then end. Made for cron; safe beside a running `sereno up`."""
 
@@ -64,11 +84,13 @@ def once(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", fla
         sereno.set_up_logs(level=log_level, form=log_format)
         applied = await sereno.apply()
         tell_applied(out, applied)
+        started = sereno.kit.clock.now()
         async with sereno.stopping_on_signals():
             tally = await sereno.once()
+        counts = await _counts(sereno, started)
         left = f", {tally.unavailable} put off" if tally.unavailable else ""
         lost = f", {tally.lost} taken over by another process" if tally.lost else ""
-        out.say(f"Done: {_counted(tally.done, 'piece')} of work{left}{lost}.")
-        out.answer("once", {"tally": tally, "applied": applied})
+        out.say(f"Done: {_counted(tally.done, 'piece')} of work{_summed(counts)}{left}{lost}.")
+        out.answer("once", {"tally": tally, "counts": counts, "applied": applied})
 
     return run(flags, body, creates=True)
