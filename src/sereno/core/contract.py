@@ -241,8 +241,8 @@ def with_states(
 ) -> dict[str, Json]:
     """Fills a generic contract (`states_from_caller = true`) with the caller's words, e.g. {"success": ["done"]}.
 
-    `state_path` and `error_path` (where the provider says why a job failed) None keep the document's own. The filled document is complete: it must name success, and words it does not name
-    are unknown. Raises ValueError for a contract that has its own states.
+    `state_path` and `error_path` (where the provider says why a job failed) None keep the document's own. The filled document is
+    complete: it must name success, and words it does not name are unknown. Raises ValueError for a contract that has its own states.
     """
     if document.get("states_from_caller") is not True:
         raise ValueError(f"the contract {document.get('contract')!r} has its own states; they cannot be given by the caller")
