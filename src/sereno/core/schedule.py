@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from sereno.core.quick import quick
 from sereno.core.values import FAR_FUTURE
@@ -85,6 +86,7 @@ def _next_on_grid(schedule: Interval, after: datetime, seed: str, served: dateti
     return NextDue(due, missed if missed > 0 else 0)
 
 
+@lru_cache(maxsize=100_000)
 def _place(jitter: timedelta, seed: str) -> timedelta:
     """The stable share of the jitter, in whole microseconds: SHA-256 of the seed read as a fraction."""
     if not jitter:
