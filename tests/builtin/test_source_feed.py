@@ -220,3 +220,11 @@ async def test_an_id_is_never_taken_for_a_date():
     assert [one.external_id for one in found.objects] == ["3", "2026-01"]
     assert all("published" not in one.payload or not one.payload["published"] for one in found.objects)
     assert "id.invalid" not in repr(found)
+
+
+async def test_a_feed_is_capped_lower_than_a_page_unless_its_poll_says_otherwise():
+    """Parsing holds the event loop, so the default is small; `max_bytes` opens it."""
+    script = Script([answer(feed([entry(1)])), answer(feed([entry(1)]))])
+    await SOURCE.read({"url": URL}, None, guarded(script))
+    await SOURCE.read({"url": URL, "max_bytes": 9_000_000}, None, guarded(script))
+    assert [request.max_bytes for request in script.asked] == [2_000_000, 9_000_000]

@@ -92,8 +92,8 @@ def seen_before(cursor: str | None, options: Mapping[str, Json]) -> Seen:
     return Seen(mark, known.get("etag"), known.get("modified"), known.get("content"), known.get("shared", ()), cursor)
 
 
-async def get(options: Mapping[str, Json], seen: Seen, guarded: Guarded) -> Reply:
-    """Sends the one GET, with the validators of the last answer."""
+async def get(options: Mapping[str, Json], seen: Seen, guarded: Guarded, most: int = MAX_BYTES) -> Reply:
+    """Sends the one GET, with the validators of the last answer; `most` caps the decoded bytes where the options name no cap."""
     extra = options.get("headers")
     headers = {name: str(value) for name, value in extra.items()} if isinstance(extra, dict) else {}
     if seen.content:
@@ -106,7 +106,7 @@ async def get(options: Mapping[str, Json], seen: Seen, guarded: Guarded) -> Repl
             headers=headers,
             credential=credential if isinstance(credential, str) else None,
             total_deadline=guarded.total_deadline,
-            max_bytes=cap if isinstance(cap, int) else MAX_BYTES,
+            max_bytes=cap if isinstance(cap, int) else most,
             before_hop=guarded.before_hop if options.get("redirects") is True else None,
             before_first_byte=guarded.before_first_byte,
         )
