@@ -88,7 +88,7 @@ MOUNTS = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
 31 27 0:41 / /mnt/with\040space rw - cifs //server/share rw
 32 30 0:42 / /home/anna/share/local rw - tmpfs tmpfs rw
 33 27 0:43 / /mnt/ssh rw - fuse.sshfs host:/ rw
-34 27 0:44 / /work rw - 9p host rw
+34 27 0:44 / /pool rw - 9p host rw
 """
 
 
@@ -101,8 +101,8 @@ MOUNTS = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
         ("/home/anna/share/local/sereno.db", None),
         ("/mnt/with space/sereno.db", "cifs"),
         ("/mnt/ssh/x/y.db", "fuse.sshfs"),
-        ("/work/x.db", "9p"),
-        ("/workshop/x.db", None),
+        ("/pool/x.db", "9p"),
+        ("/poolside/x.db", None),
     ],
 )
 def test_network_filesystems_are_found_by_the_mount_that_holds_the_path(path: str, kind: str | None) -> None:
