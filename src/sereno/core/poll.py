@@ -9,7 +9,7 @@ from random import Random
 from sereno.core.change import Change, Comparison, FailedReading, Keep, KnownObject, ReadFailure, Reading
 from sereno.core.effect import ActionRef, Effect
 from sereno.core.quick import quick
-from sereno.core.schedule import Interval, Schedule, next_due, next_instants
+from sereno.core.schedule import Schedule, next_due, next_instants, rested
 from sereno.core.telling.matches import MAX_MATCHES, About, Match, match_effects, news_effects
 from sereno.core.telling.message import Event, counted, plain
 from sereno.core.telling.seen import UNCHANGED, baseline_text, seen_text
@@ -268,12 +268,9 @@ def _forget(poll: Poll, reading: Reading, remember: Mapping[str, KnownObject]) -
 
 
 def _plan(poll: Poll, reading: Reading, scheduled_for: datetime, now: datetime) -> _Plan:
-    """When to read again. A source that asks for more without moving its cursor waits for the schedule, else it would spin.
-
-    A grid instant closer than half the interval is passed over: after a late or a first run the source is not asked twice in a row.
-    """
+    """When to read again. A source that asks for more without moving its cursor waits for the schedule, else it would spin."""
     wait = _wait(reading.minimum_wait_until, now)
-    soonest = now + poll.spec.schedule.every / 2 if isinstance(poll.spec.schedule, Interval) else now
+    soonest = rested(poll.spec.schedule, now)
     following = next_due(poll.spec.schedule, now, poll.id, served=scheduled_for)
     more = reading.more and reading.cursor != poll.cursor
     remark = "the source asked for more without moving on" if reading.more and not more else ""

@@ -61,6 +61,14 @@ def next_due(schedule: Schedule, after: datetime, seed: str, *, served: datetime
             raise ValueError("cron schedules come in a later version; use every=…")
 
 
+def rested(schedule: Schedule, ran_at: datetime) -> datetime:
+    """The instant until which a run at `ran_at` is enough: half an interval on.
+
+    A grid instant before it is passed over, so that after a late or a first run the source is not asked twice in a row.
+    """
+    return ran_at + schedule.every / 2 if isinstance(schedule, Interval) else ran_at
+
+
 def next_instants(schedule: Schedule, after: datetime, seed: str, count: int = 5) -> list[datetime]:
     """Lists the next `count` instants, for restating a schedule to a person."""
     found: list[datetime] = []

@@ -10,7 +10,7 @@ from sereno.core.change import Comparison, FailedReading, Keep, Reading, find_ch
 from sereno.core.errors import Fault, NotNow, SetupError, nearest
 from sereno.core.poll import PollSpec, PollState
 from sereno.core.record import PollRecord
-from sereno.core.schedule import next_due, next_instants
+from sereno.core.schedule import next_due, next_instants, rested
 from sereno.core.work import Principal
 from sereno.ports import Guarded, Page
 from sereno.service.actions import resolve_actions
@@ -129,7 +129,7 @@ class Polls:
         deps = self._deps
         now = deps.clock.now()
         reading = await self._read(spec, None)
-        instants = next_instants(spec.schedule, now, spec.name)
+        instants = next_instants(spec.schedule, rested(spec.schedule, now), spec.name)
         if isinstance(reading, FailedReading):
             return Preview(spec, 0, (), instants, reading)
         condition = deps.plugins.conditions.compile(spec.condition)
@@ -163,7 +163,8 @@ class Polls:
             refuse_hopeless(self._deps, preview)
         record = await self.store(checked, managed_by="user")
         if preview is not None:
-            instants = next_instants(checked.spec.schedule, self._deps.clock.now(), record.poll.id)
+            after = rested(checked.spec.schedule, self._deps.clock.now())
+            instants = next_instants(checked.spec.schedule, after, record.poll.id)
             preview = replace(preview, next_instants=instants)
         return record, preview
 
