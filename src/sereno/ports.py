@@ -303,11 +303,7 @@ class WorkStore(Protocol):
         ...
 
     async def next_due(self, only: Only | None = None) -> datetime | None:
-        """The earliest instant at which a claim may find something, or None."""
-        ...
-
-    async def foreign_writes(self) -> int:
-        """A number that changes when another process committed (`PRAGMA data_version`); costs no scan."""
+        """The earliest instant at which a claim may find something, or None. One index read, and it sees what other processes wrote."""
         ...
 
     async def note_clock_step(self, seconds: float) -> None:

@@ -335,16 +335,14 @@ async def test_P16_two_processes_on_one_file_never_share_a_row(tmp_path: Path) -
         await two.close()
 
 
-async def test_foreign_writes_changes_when_another_process_commits(tmp_path: Path) -> None:
-    """A number to look at each tick: our own commits leave it, those of others move it."""
+async def test_what_another_process_writes_is_seen_by_the_next_look(tmp_path: Path) -> None:
+    """The driver asks for the next due instant each tick: a poll that another process added is in the answer."""
     one = Stage(tmp_path / "s.db", inline=False)
     two = Stage(tmp_path / "s.db", first=1 << 40, inline=False)
     try:
-        before = await one.work.foreign_writes()
-        await one.poll("ours")
-        assert await one.work.foreign_writes() == before
+        assert await one.work.next_due() is None
         await two.poll("theirs")
-        assert await one.work.foreign_writes() != before
+        assert await one.work.next_due() == two.now
     finally:
         await one.close()
         await two.close()

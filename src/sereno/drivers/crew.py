@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from sereno.core.errors import LeaseLost, SerenoError
-from sereno.core.work import Lease, Work, subject_of
+from sereno.core.work import Work, subject_of
 from sereno.engine.guard import SendGuard
 from sereno.engine.kit import Kit
 from sereno.engine.perform import perform, send_guard
@@ -22,7 +22,6 @@ class InHand:
     work: Work
     sender: SendGuard
     started_mono: float
-    lease: Lease
     task: asyncio.Task[None] | None = None
 
 
@@ -61,7 +60,7 @@ class Crew:
         """Starts performing; `claimed_mono` is the monotonic time from before the claim query."""
         for work in works:
             sender = send_guard(self.kit, work, claimed_mono)
-            held = InHand(work, sender, claimed_mono, work.lease)
+            held = InHand(work, sender, claimed_mono)
             # A takeover of our own lost work may be claimed while the old task still winds down: keys carry the run.
             key = f"{subject_of(work)}.{work.lease.run}"
             self._in_hand[key] = held
@@ -91,9 +90,9 @@ class Crew:
             if self.kit.clock.monotonic() - held.started_mono < third:
                 continue
             try:
-                held.lease = await self.kit.store.extend(held.work, self.kit.times)
+                lease = await self.kit.store.extend(held.work, self.kit.times)
                 held.started_mono = self.kit.clock.monotonic()
-                held.sender.extended(held.lease)
+                held.sender.extended(lease)
             except LeaseLost:
                 if held.task is not None:
                     held.task.cancel()

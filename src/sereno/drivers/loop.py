@@ -53,7 +53,6 @@ class Driver:
         """Free slots that are worth a claim while work is in hand."""
         self._stopping = False
         self._clock_offset: float | None = None
-        self._beat_mono = kit.clock.monotonic()
         self._upkeep = upkeep or Upkeep()
         self._trouble: Unavailable | None = None
         self._purged_mono = kit.clock.monotonic()

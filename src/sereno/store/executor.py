@@ -49,7 +49,7 @@ class Executor(Protocol):
         ...
 
     async def peek(self, fn: Fn[T]) -> T:
-        """Runs `fn` on the writing connection outside any transaction (`PRAGMA data_version`, backup)."""
+        """Runs `fn` on the writing connection outside any transaction (the database's own settings)."""
         ...
 
     async def close(self) -> None:

@@ -105,10 +105,6 @@ class SqliteWork:
         """See `ports.WorkStore.next_due`."""
         return instant(await self._executor.read(lambda connection: next_due(connection, self._now(), only)))
 
-    async def foreign_writes(self) -> int:
-        """See `ports.WorkStore.foreign_writes`."""
-        return await self._executor.peek(lambda connection: int(connection.execute("PRAGMA data_version").fetchone()[0]))
-
     async def note_clock_step(self, seconds: float) -> None:
         """See `ports.WorkStore.note_clock_step`."""
         await self._executor.write(lambda connection: note_step(connection, self._now(), seconds))
