@@ -4,14 +4,14 @@ import base64
 import binascii
 import html
 import json
-import threading
 from collections import Counter
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import quote, unquote
 
 from tests.outside.test_redaction import ENCODINGS
+from tests.security.threaded import Quiet, Threaded
 
 SCHEMES = ("Bearer ", "Basic ", "Token ")
 
@@ -31,7 +31,7 @@ def mixed_url(value: str) -> str:
     return "".join(f"%{ord(c):02x}" if n % 3 == 1 else quote(c, safe="") for n, c in enumerate(value))
 
 
-class Echo:
+class Echo(Threaded):
     """Listens on loopback; `sent` counts the secrets that came, by header value without its scheme."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Echo:
         self.paths: Counter[str] = Counter()
         echo = self
 
-        class Answers(BaseHTTPRequestHandler):
+        class Answers(Quiet):
             def do_GET(self) -> None:
                 echo.answer(self, b"")
 
@@ -49,21 +49,7 @@ class Echo:
                 echo.bodies.append(body)
                 echo.answer(self, body)
 
-            def log_message(self, format: str, *arguments: Any) -> None:
-                """Keeps quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-        self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Ends it."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Answers)
 
     def answer(self, asked: BaseHTTPRequestHandler, body: bytes) -> None:
         """Echoes what was sent as the path says."""

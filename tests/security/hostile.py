@@ -2,10 +2,9 @@
 
 import html
 import json
-import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+
+from tests.security.threaded import Quiet, Threaded
 
 MARK = "EVILMARK"
 EVIL = (
@@ -20,7 +19,7 @@ def _xml(text: str) -> str:
     return "".join(f"&amp;#{ord(c)};" if ord(c) < 32 or 127 <= ord(c) < 160 else html.escape(c) for c in text.replace("\x00", ""))
 
 
-class Hostile:
+class Hostile(Threaded):
     """Listens on loopback; `paths` counts what was asked, `bodies` holds what was posted."""
 
     def __init__(self) -> None:
@@ -28,7 +27,7 @@ class Hostile:
         self.bodies: list[bytes] = []
         hostile = self
 
-        class Answers(BaseHTTPRequestHandler):
+        class Answers(Quiet):
             def do_GET(self) -> None:
                 hostile.paths[self.path] += 1
                 status, kind, text = _answer(self.path)
@@ -46,21 +45,7 @@ class Hostile:
                 self.send_response(204)
                 self.end_headers()
 
-            def log_message(self, format: str, *arguments: Any) -> None:
-                """Keeps quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-        self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Ends it."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Answers)
 
 
 def _answer(path: str) -> tuple[int, str, str]:
