@@ -1,14 +1,16 @@
 """One Protocol for each thing outside, and the six seams: clock, ids + random, transport, store executor, effects, supervisor."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 from typing import Protocol, TypeVar
 
+from sereno.core.artifact import Artifact
 from sereno.core.budget import Allowance
+from sereno.core.call import ProviderCall
 from sereno.core.change import FailedReading, KnownObject, Reading
-from sereno.core.contract import Contract
+from sereno.core.contract import Contract, Via
 from sereno.core.delivery import Delivery, DeliveryDecision, Outcome
 from sereno.core.effect import ActionRef, Policy
 from sereno.core.errors import Fault
@@ -17,7 +19,7 @@ from sereno.core.observation import Observation, Reply
 from sereno.core.operation import AnswerDecision, Operation, OperationDecision
 from sereno.core.poll import PollDecision, PollSpec, PollState, Verdict
 from sereno.core.quick import quick
-from sereno.core.record import Counts, DeliveryRecord, JournalEntry, OperationRecord, PollRecord, RunRecord
+from sereno.core.record import CallRecord, Counts, DeliveryRecord, JournalEntry, OperationRecord, PollRecord, RunRecord
 from sereno.core.values import Json
 from sereno.core.work import DeliveryWork, Kind, Lease, LeaseTimes, OperationWork, PollWork, Principal, Work
 
@@ -100,6 +102,30 @@ class Fetch:
     (lease or deadline gone): then nothing left."""
     allowed_origins: Sequence[str] = ()
     """Where not empty: the only origins that may be asked, hops included."""
+    sink: "Sink | None" = None
+    """Where set: may take the body as it comes, decoded, instead of it being collected; `max_bytes` holds for it too."""
+    signer: "Signer | None" = None
+    """Signs the request with a secret of the credential instead of the credential being sent as a header."""
+
+
+class Sink(Protocol):
+    """Takes the body of one answer as it comes (W30)."""
+
+    def begin(self, status: int, headers: Sequence[tuple[str, str]]) -> bool:
+        """True = it takes this body, and the reply's `body` is empty; False = the body is collected as usual (an error page)."""
+        ...
+
+    async def write(self, chunk: bytes) -> None:
+        """Takes the next piece. Raises OSError where it cannot be kept: the fetch ends as NoReply."""
+        ...
+
+
+class Signer(Protocol):
+    """Signs one request (AWS SigV4). It is given the credential's value only inside the gate, for the origin it is bound to."""
+
+    def __call__(self, request: "Fetch", secret: str) -> Mapping[str, str]:
+        """The headers to send, signature among them."""
+        ...
 
 
 class Transport(Protocol):
@@ -204,10 +230,38 @@ class Action(Protocol):
 
 
 class Provider(Protocol):
-    """Carries the status call of a contract."""
+    """Carries the calls of a contract: one for each `Via` but `push`."""
 
-    async def call(self, operation: Operation, contract: Contract, guarded: Guarded) -> Reply:
-        """Sends the one status request."""
+    async def look(self, operation: Operation, contract: Contract, guarded: Guarded) -> Reply:
+        """Sends the one status request. More requests that it needs (a handshake) are asked for with `guarded.before_hop` first."""
+        ...
+
+    async def send(self, operation: Operation, contract: Contract, call: ProviderCall, guarded: Guarded) -> Reply:
+        """Sends a submit or a cancel, once."""
+        ...
+
+
+class Incoming(Sink, Protocol):
+    """One artifact that is being written."""
+
+    async def finish(self) -> Artifact:
+        """Makes it durable under its hash and names it. The same content is kept once."""
+        ...
+
+    async def abandon(self) -> None:
+        """Removes what was written."""
+        ...
+
+
+class ArtifactStore(Protocol):
+    """Own storage of results (W30), content-addressed by SHA-256."""
+
+    async def incoming(self, *, types: Sequence[str] = (), max_bytes: int) -> Incoming:
+        """A place for one artifact; takes 2xx answers of these media types only (empty = any)."""
+        ...
+
+    def read(self, digest: str) -> AsyncIterator[bytes]:
+        """The content in pieces. Raises NotFound."""
         ...
 
 
@@ -233,7 +287,7 @@ class Plugins:
 
     sources: Mapping[str, Source]
     actions: Mapping[str, Action]
-    provider: Provider
+    providers: Mapping[Via, Provider]
     contracts: ContractCatalogue
     conditions: Conditions
 
@@ -279,7 +333,8 @@ class WorkStore(Protocol):
         ...
 
     async def commit_operation(self, work: OperationWork, decision: OperationDecision) -> None:
-        """Writes state, spend, journal, escalation and effects. Raises LeaseLost."""
+        """Writes state, spend, journal, call, escalation and effects. Raises LeaseLost; AlreadyExists where the job that a submit
+        named is that of another open operation: nothing is written then, and another decision may be committed."""
         ...
 
     async def park(self, work: Work, *, reason: str, observation: Observation | None = None) -> None:
@@ -330,6 +385,21 @@ class NewOperation:
     actions: Sequence[ActionRef] = ()
     min_gap: timedelta = timedelta(seconds=1)
     """The contract's smallest gap between two looks, which the claim never undercuts (W35)."""
+    submit: "NewSubmit | None" = None
+    """Where the job is to be started first: `job_id` is empty then, and `url` too."""
+    previous: str | None = None
+    """The operation this one is submitted anew for."""
+    pushed_only: bool = False
+    """The provider calls back: no status request is ever sent, and the limits name none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSubmit:
+    """A submit to be. The same `key` in the same contract and account gives the first operation back, whatever its state."""
+
+    input: Json
+    key: str
+    statement: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +412,27 @@ class PoolLimits:
 
 
 AnswerRule = Callable[[Operation, Escalation, Option, datetime], AnswerDecision]
+ChangeRule = Callable[[Operation, datetime], AnswerDecision]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An answer as given: `document` is the catalogue's present contract of that name, used where the answer re-pins it."""
+
+    digest: str
+    option: str
+    statement: Mapping[str, Json]
+    document: Mapping[str, Json] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change to one operation: `word` names it in the journal (`cancel_requested`, `pushed`, `contract_changed`)."""
+
+    word: str
+    decide: ChangeRule
+    statement: Mapping[str, Json] = field(default_factory=dict)
+    document: Mapping[str, Json] | None = None
 
 
 class DefinitionStore(Protocol):
@@ -375,11 +466,14 @@ class DefinitionStore(Protocol):
         Raises NotNow when the open one has another fingerprint."""
         ...
 
-    async def answer(
-        self, who: Principal, escalation: str, *, digest: str, option: str, decide: AnswerRule, statement: Mapping[str, Json]
-    ) -> OperationRecord:
+    async def answer(self, who: Principal, escalation: str, given: "Given", decide: AnswerRule) -> OperationRecord:
         """Records an answer once: open, unexpired, same digest; `decide(operation, escalation, option, now)` runs inside the
         transaction on fresh rows. Raises NotFound, NotNow (answered, expired), NotAllowed (digest differs)."""
+        ...
+
+    async def change_operation(self, who: Principal, operation: str, change: "Change") -> OperationRecord:
+        """Records a change that no question asked for: a cancel, a call-back, another contract. `change.decide` runs inside the
+        transaction on fresh rows; an open question is closed where the operation leaves `escalated`. Raises what it raises."""
         ...
 
     async def retry_delivery(self, who: Principal, delivery: str) -> DeliveryRecord:
@@ -434,6 +528,10 @@ class ReadStore(Protocol):
 
     async def journal(self, who: Principal, subject: str, after: int = 0, limit: int = 1000) -> Sequence[JournalEntry]:
         """Oldest first."""
+        ...
+
+    async def calls(self, who: Principal, operation: str) -> Sequence[CallRecord]:
+        """The submit and the cancels of one operation, oldest first."""
         ...
 
     async def contract(self, digest: str) -> Mapping[str, Json]:

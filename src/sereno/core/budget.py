@@ -35,6 +35,10 @@ class Spend:
     """Answered requests, 5xx included: the `n` of the backoff."""
     not_found: int = 0
     """404s in a row."""
+    tolerated: int = 0
+    """Answers in a row that only a count of the contract let pass."""
+    steady: int = 0
+    """Answers in a row that said success, where the contract wants more than one."""
 
 
 @dataclass(frozen=True, slots=True)

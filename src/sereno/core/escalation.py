@@ -45,6 +45,14 @@ class Verb(StrEnum):
     """One more look after the cause was mended (access reviewed, contract updated). A limit is lifted only where it would forbid
     that look, by the minutes and checks that the option states."""
     ACCEPT_PARTIAL = "accept_partial"
+    PAUSE = "pause"
+    """No request for stated minutes, then one look: time to review what the provider changed."""
+    UPDATE_CONTRACT = "update_contract"
+    """This operation follows the contract of that name as it stands when the answer is given, and looks once more."""
+    CANCEL = "cancel"
+    """Cancel at the provider, where the contract documents how; then stated checks to see it end."""
+    SUBMIT_AGAIN = "submit_again"
+    """Send a submit once more that certainly was not taken on."""
     STOP = "stop"
     """Stop waiting and keep the handle: the safe default of every category."""
 

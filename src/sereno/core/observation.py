@@ -1,7 +1,7 @@
 """Observations: what came back, read through a contract. Facts of the transport and facts of the job are kept apart (W01)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -123,6 +123,7 @@ class ObservationKind(StrEnum):
     EXPIRED = "expired"
     NEEDS_INPUT = "needs_input"
     PARTIAL = "partial"
+    RESULT_EXPIRED = "result_expired"
     UNKNOWN_STATE = "unknown_state"
     CONTRADICTION = "contradiction"
     INTEGRATION_FAILURE = "integration_failure"
@@ -152,11 +153,33 @@ class Observation:
     provider_request_id: str | None = None
     expires_at: datetime | None = None
     requests: int = 1
+    tolerated: bool = False
+    """Counts as pending only because the contract's own count allows it (`settle_checks`, `expiry_checks`, `Rule.checks`)."""
+    pins: Mapping[str, str] = field(default_factory=dict)
+    """The pinned fields as this answer has them, by path expression."""
+    next_url: str | None = None
+    """The status address of the next looks, where this answer hands the job over."""
 
     @property
     def meaning(self) -> Meaning | None:
         """The contract's word where the kind is one of its words."""
         return Meaning(self.kind.value) if self.kind.value in Meaning._value2member_map_ else None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the reading of an answer depends on besides the answer: what was asked, and what earlier answers left behind."""
+
+    job_id: str
+    started_at: datetime
+    """The operation's registration, or its accepted submit."""
+    url: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    not_found: int = 0
+    """404s in a row before this one (for grace)."""
+    tolerated: int = 0
+    """Answers in a row before this one that a count of the contract let pass."""
+    pins: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from datetime import datetime
 from random import Random
 
 from sereno.core.budget import Allowance, Spend, exhausted
+from sereno.core.call import CallSettled, ProviderCall
 from sereno.core.contract import Contract
 from sereno.core.effect import Effect
 from sereno.core.errors import InvariantBroken, NotNow
@@ -17,7 +18,7 @@ from sereno.core.observation import DelaySource, Observation, ObservationKind
 from sereno.core.values import Json, canonical, digest
 from sereno.core.waiting.asking import Trouble, question, tell_end, tell_question
 from sereno.core.waiting.choice import AnswerDecision, decide_answer
-from sereno.core.waiting.lifecycle import TERMINAL, TRANSITIONS, Event, Grant, Operation, OperationState, diagram, move
+from sereno.core.waiting.lifecycle import TERMINAL, TRANSITIONS, Event, Grant, Operation, OperationState, Pushed, diagram, move
 from sereno.core.waiting.look import FROM_PROVIDER, plan_look, provider_waits, rejected_hints
 
 __all__ = [
@@ -26,11 +27,15 @@ __all__ = [
     "AnswerDecision",
     "Ask",
     "Close",
+    "Job",
     "Event",
     "Grant",
     "Operation",
     "OperationDecision",
     "OperationState",
+    "Pushed",
+    "Read",
+    "Send",
     "close_operation",
     "decide_answer",
     "decide_operation",
@@ -47,6 +52,21 @@ class Ask:
     """Send one status request, to be received before `deadline_at`."""
 
     deadline_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send the submit or cancel that `operation.call` holds; its answer is to be received before `deadline_at`."""
+
+    call: ProviderCall
+    deadline_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Send nothing: read what the provider called back with (`operation.pushed`), for a contract without a status call."""
+
+    pushed: Pushed
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +132,15 @@ def _used_up(allowance: Allowance, spend: Spend) -> tuple[Category, str] | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Job:
+    """The job at the provider that a submit started: what the looks ask for."""
+
+    job_id: str
+    url: str
+    parameters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class OperationDecision:
     """The one thing to write down about a step (W26)."""
 
@@ -134,6 +163,14 @@ class OperationDecision:
     effects: Sequence[Effect] = ()
     facts: Mapping[str, Json] = field(default_factory=dict)
     """Extra facts for the journal: rejected hints, late answers, clipped delays."""
+    call: CallSettled | None = None
+    """What became of the submit or cancel of this step."""
+    job: Job | None = None
+    """The job that a submit's answer named: stored as this operation's from now on."""
+    pins: Mapping[str, str] = field(default_factory=dict)
+    """The pinned fields from now on, whole."""
+    url: str | None = None
+    """The status address from now on, where an answer handed the job over; None = unchanged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from sereno.core.call import ProviderCall
 from sereno.core.delivery import Delivery
 from sereno.core.operation import Operation
 from sereno.core.poll import Poll
@@ -30,6 +31,16 @@ class OperationRecord:
     due: datetime | None
     updated_at: datetime
     leased_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A submit or cancel with its answer, as stored: `answer` holds the facts of `CallAnswer`."""
+
+    operation: str
+    call: ProviderCall
+    answer: Mapping[str, Json] | None
+    answered_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

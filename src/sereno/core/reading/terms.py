@@ -1,35 +1,21 @@
 """Terms: the types a contract is made of (W03). Import them from `sereno.core.contract`, which also reads documents.
 
-Path expressions are JMESPath; compiling them is handed in, since the core knows only the standard library.
+The requests of a contract are in `calls`, its paths and tests in `judging`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Protocol
 
 from sereno.core.budget import Limits
+from sereno.core.reading.calls import Call, Cancel, Handover, Keep, Submit, Via
+from sereno.core.reading.judging import FieldTest, Path
 from sereno.core.values import Json
 
-FORMAT = 0
-
-
-class Path(Protocol):
-    """A compiled path expression over JSON."""
-
-    @property
-    def expression(self) -> str:
-        """The text it was compiled from."""
-        ...
-
-    def search(self, value: Json) -> Json:
-        """Finds the value, or None where there is none."""
-        ...
-
-
-CompilePath = Callable[[str], Path]
-"""Raises ValueError with the reason for a bad expression."""
+FORMAT = 1
+OLDEST_FORMAT = 0
+"""Documents of format 0 mean the same in format 1, so an operation that pins one goes on."""
 
 
 class Meaning(StrEnum):
@@ -42,8 +28,12 @@ class Meaning(StrEnum):
     EXPIRED = "expired"
     NEEDS_INPUT = "needs_input"
     PARTIAL = "partial"
+    RESULT_EXPIRED = "result_expired"
+    """The job succeeded, but what it made is gone at the provider."""
     # never a word of the state table, only from rules:
     CONTRADICTION = "contradiction"
+    UNKNOWN_STATE = "unknown_state"
+    """What a word falls back to once a rule's own count is used up."""
     # only from HTTP signatures:
     NOT_FOUND_YET = "not_found_yet"
     UNKNOWN_OPERATION = "unknown_operation"
@@ -60,13 +50,14 @@ STATE_MEANINGS = (
     Meaning.EXPIRED,
     Meaning.NEEDS_INPUT,
     Meaning.PARTIAL,
+    Meaning.RESULT_EXPIRED,
 )
 """What a word of the state table can mean."""
 
-RULE_MEANINGS = (*STATE_MEANINGS, Meaning.CONTRADICTION)
+RULE_MEANINGS = (*STATE_MEANINGS, Meaning.CONTRADICTION, Meaning.UNKNOWN_STATE)
 """What a rule can make of a word."""
 
-SIGNATURE_MEANINGS = tuple(meaning for meaning in Meaning if meaning not in (Meaning.SUCCESS, Meaning.CONTRADICTION))
+SIGNATURE_MEANINGS = tuple(meaning for meaning in Meaning if meaning not in (Meaning.SUCCESS, Meaning.UNKNOWN_STATE))
 """What an HTTP signature can mean: never success, which needs a state and a result (W01)."""
 
 
@@ -88,6 +79,8 @@ class HintUnit(StrEnum):
     MILLISECONDS = "milliseconds"
     AT = "at"
     """RFC 3339 text or epoch seconds."""
+    HTTP_DATE = "http_date"
+    """Any of the three HTTP date forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +107,18 @@ class ResultField:
     allow_empty: bool = False
     allow_null: bool = False
     alternative: str | None = None
+    when: FieldTest | None = None
+    """Where set: required only where this test holds (a null address is legal for an empty result)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What an HTTP status (or a class like `5xx`) means, optionally only where `path` or `header` is there, or equals `value`."""
+    """What an HTTP status (or a class like `5xx`) means, optionally only where all `tests` of the body hold, and where `header` is
+    there or (`has_value`) equals `value`."""
 
     status: str
     meaning: Meaning
-    path: Path | None = None
+    tests: Sequence[FieldTest] = ()
     value: Json = None
     grace: timedelta | None = None
     """For not_found_yet: how long after the operation's start; afterwards `then`."""
@@ -135,39 +131,46 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class StateSource:
-    """Where the state comes from: a path; two paths (`path` + `second`, joined as `first/second`); or the HTTP status.
+    """Where the state comes from: a path; two paths (`path` + `second`, joined as `first/second`); the HTTP status; or conditions.
 
     A boolean or number is written as JSON writes it (`true`, `10`); an absent field is `absent` when `absent_is` says so.
     """
 
     kind: str
-    """`path`, or `http`: the status is the word (`202`)."""
+    """`path`; `http`: the status is the word (`202`); `conditions`: the first that holds gives the word."""
     path: Path | None = None
     second: Path | None = None
     absent: str | None = None
     """The word an absent or null `path` counts as (e.g. `false` for Google's `done`); None = a missing state stops."""
+    conditions: Sequence["Condition"] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other spellings of words of the table (`cancelled` = "canceled")."""
+    steady: int = 1
+    """How many answers in a row must say success before it counts: the guard against a provider that flaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Gives `word` where the HTTP status fits `http` (None = any 2xx) and all tests hold. A condition with `http` is looked at before
+    what the status alone would decide (401, 403 and 429 excepted)."""
+
+    word: str
+    http: str | None = None
+    tests: Sequence[FieldTest] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Classifies further after a word: if `path` is present (and equals `value` where given), the word means `meaning`."""
+    """Classifies further after a word: where all tests hold, the word means `meaning`.
+
+    With `checks`, that holds for so many answers in a row only; afterwards the word means `then`.
+    """
 
     word: str
-    path: Path
     meaning: Meaning
-    value: Json = None
-    has_value: bool = False
-    absent: bool = False
-    """True: the rule holds when the path is absent or null."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """How the provider documents cancelling, and what it does."""
-
-    method: str
-    url: str
-    effects: str
+    tests: Sequence[FieldTest] = ()
+    checks: int | None = None
+    then: Meaning = Meaning.UNKNOWN_STATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +185,9 @@ class Contract:
     """Where the facts come from (a public page or package version)."""
     verified: str
     """`verified` or `unverified: …` in words."""
-    method: str
-    url: str
-    """URL template of the status call; `{job_id}` and named parameters, each percent-encoded when filled."""
-    headers: Mapping[str, str]
+    via: Via
+    status: Call
+    """The status call; `{job_id}` and named parameters are filled in."""
     parameters: Sequence[str]
     """Names that the caller must give beside the job id (for example `owner`, `repo`)."""
     origins: Sequence[str]
@@ -198,6 +200,7 @@ class Contract:
     caseless: bool
     rules: Sequence[Rule]
     job_id: Path | None
+    """Where an answer names its job; compared with `job_id_is` (W05)."""
     result: Sequence[ResultField]
     result_ref: Path | None
     """What to record as the place of the result."""
@@ -224,6 +227,32 @@ class Contract:
     """A header that names the place of the result; it wins over the answer's own address (W15)."""
     retention_from: str = "completion"
     """Whether `retention` counts from the job's `completion` or its `creation`."""
+    job_id_is: str = "{job_id}"
+    """What an answer's job id must equal, as a template (`projects/{project}/jobs/{job_id}`)."""
+    pins: Sequence[Path] = ()
+    """Fields that are remembered from the first answer and must not change: attempt counters, unique ids of reused names."""
+    handovers: Sequence[Handover] = ()
+    submit: Submit | None = None
+    keep: Keep | None = None
+    settle_checks: int = 0
+    """How many answers in a row may say success without the result before that is a contradiction: 0 to 3 (W38)."""
+    expiry_checks: int = 0
+    """The same for pending after the job's own expiry."""
+    created: Path | None = None
+    """With `ttl`: expiry = created + ttl, where the answer gives no absolute one."""
+    ttl: Path | None = None
+    ttl_unit: HintUnit = HintUnit.SECONDS
+    credential: str | None = None
+    """The NAME of the credential that this provider's accounts usually have here; used where the caller names none and it exists."""
+    answer_within: timedelta = timedelta(seconds=10)
+    """How long an answer may take at most, as planned: the last look goes out this long before the deadline."""
+
+    @property
+    def longest_gap(self) -> timedelta:
+        """The longest local pause between two looks: half of what the provider keeps a finished job for, at most `delays.maximum`."""
+        if self.retention is None or self.retention_from != "completion":
+            return self.delays.maximum
+        return max(self.delays.min_gap, min(self.delays.maximum, self.retention / 2))
 
     @property
     def takes_states(self) -> bool:

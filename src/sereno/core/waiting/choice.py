@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sereno.core.budget import Allowance, with_extension, with_room
+from sereno.core.call import CallKind
 from sereno.core.effect import Effect
 from sereno.core.errors import NotAllowed, NotNow
 from sereno.core.escalation import Escalation, Option, Verb
 from sereno.core.observation import DelaySource
 from sereno.core.waiting.asking import tell_end
-from sereno.core.waiting.lifecycle import Event, Grant, Operation, OperationState, move
+from sereno.core.waiting.lifecycle import Event, Grant, Operation, OperationState, Pushed, move
 from sereno.core.waiting.look import FROM_PROVIDER
 
 
@@ -28,6 +29,14 @@ class AnswerDecision:
     reason: str
     effects: Sequence[Effect] = ()
     """Messages of an end, to be written in the same transaction."""
+    new_call: CallKind | None = None
+    """A call to queue: the store gives it its id, its dedupe key `OPERATION:KIND-n` and its statement."""
+    drop_call: bool = False
+    """The open call is given up, unsent (`dropped`) or unknown."""
+    pushed: Pushed | None = None
+    """A call-back to keep for the next step."""
+    repin: bool = False
+    """The contract document handed over with the answer is pinned from now on."""
 
 
 _ANSWERS: Mapping[Verb, Event] = {

@@ -1,11 +1,12 @@
 """An operation and its life: what is stored of one wait, and the table of legal moves that the docs are drawn from (I11, I12)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from sereno.core.budget import Allowance, Spend
+from sereno.core.call import ProviderCall
 from sereno.core.effect import ActionRef
 from sereno.core.errors import InvariantBroken
 from sereno.core.escalation import Category, Escalation
@@ -13,6 +14,8 @@ from sereno.core.observation import DelaySource
 
 
 class OperationState(StrEnum):
+    SUBMITTING = "submitting"
+    """The job is to be started, or its start was not answered yet: there is no job id."""
     WAITING = "waiting"
     ESCALATED = "escalated"
     SUCCEEDED = "succeeded"
@@ -23,12 +26,17 @@ class OperationState(StrEnum):
     """Closed by a person or by silence; the provider may still be at it, the handle is kept."""
 
 
-TERMINAL = frozenset(OperationState) - {OperationState.WAITING, OperationState.ESCALATED}
+LIVE = (OperationState.SUBMITTING, OperationState.WAITING)
+"""States in which a claim may send something."""
+TERMINAL = frozenset(OperationState) - {*LIVE, OperationState.ESCALATED}
 
 
 class Event(StrEnum):
     """What moves an operation."""
 
+    SUBMITTED = "submitted"
+    SUBMIT_AGAIN = "submit_again"
+    """The submit is to be sent again: nothing left, or the provider honours its key (W21)."""
     SAW_PENDING = "saw_pending"
     SAW_SUCCESS = "saw_success"
     SAW_FAILURE = "saw_failure"
@@ -37,15 +45,22 @@ class Event(StrEnum):
     HIT_LIMIT = "hit_limit"
     SAW_TROUBLE = "saw_trouble"
     ANSWERED_GO_ON = "answered_go_on"
+    ANSWERED_SUBMIT = "answered_submit"
+    """A person lets a submit that certainly was not taken on be sent again."""
     ANSWERED_FAILED = "answered_failed"
     ANSWERED_ACCEPT = "answered_accept"
     ANSWERED_STOP = "answered_stop"
     SILENCE = "silence"
 
 
-_W, _E = OperationState.WAITING, OperationState.ESCALATED
+_S, _W, _E = OperationState.SUBMITTING, OperationState.WAITING, OperationState.ESCALATED
 
 TRANSITIONS: Mapping[tuple[OperationState, Event], OperationState] = {
+    (_S, Event.SUBMITTED): _W,
+    (_S, Event.SUBMIT_AGAIN): _S,
+    (_S, Event.SAW_TROUBLE): _E,
+    (_S, Event.HIT_LIMIT): _E,
+    (_S, Event.ANSWERED_STOP): OperationState.STOPPED,
     (_W, Event.SAW_PENDING): _W,
     (_W, Event.SAW_SUCCESS): OperationState.SUCCEEDED,
     (_W, Event.SAW_FAILURE): OperationState.FAILED,
@@ -62,6 +77,7 @@ TRANSITIONS: Mapping[tuple[OperationState, Event], OperationState] = {
     (_E, Event.HIT_LIMIT): _E,
     (_E, Event.SAW_TROUBLE): _E,
     (_E, Event.ANSWERED_GO_ON): _W,
+    (_E, Event.ANSWERED_SUBMIT): _S,
     (_E, Event.ANSWERED_FAILED): OperationState.FAILED,
     (_E, Event.ANSWERED_ACCEPT): OperationState.SUCCEEDED,
     (_E, Event.ANSWERED_STOP): OperationState.STOPPED,
@@ -83,7 +99,7 @@ def diagram() -> str:
     arrows: dict[tuple[OperationState, OperationState], list[str]] = {}
     for (before, event), after in TRANSITIONS.items():
         arrows.setdefault((before, after), []).append(event.value)
-    lines = ["stateDiagram-v2", f"    [*] --> {OperationState.WAITING}"]
+    lines = ["stateDiagram-v2", *(f"    [*] --> {state}" for state in LIVE)]
     lines += [f"    {before} --> {after}: {', '.join(events)}" for (before, after), events in arrows.items()]
     lines += [f"    {state} --> [*]" for state in OperationState if state in TERMINAL]
     return "\n".join(lines) + "\n"
@@ -95,6 +111,16 @@ class Grant:
 
     word: str
     checks_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """An authenticated call-back: its body (≤ 1 MB) and when it came. It is read through the contract like an answer; it wakes a look
+    elsewhere and never decides there (W35)."""
+
+    body: bytes
+    content_type: str
+    received_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +137,9 @@ class Operation:
     url: str
     """The filled status URL (no secret in it)."""
     parameters: Mapping[str, str]
+    """The caller's values by name; `base` among them where the contract's own address was replaced."""
     fingerprint: str
-    """SHA-256 of contract name, account, job, url and headers that identify the original request (W05, W39)."""
+    """SHA-256 of what identifies the original request: contract name, account, job and url; for a submit its input and key (W05, W39)."""
     state: OperationState
     revision: int
     allowance: Allowance
@@ -139,3 +166,18 @@ class Operation:
     open_escalation: Escalation | None = None
     reserved: bool = True
     """A status request was reserved by this claim: only then may one be sent."""
+    call: ProviderCall | None = None
+    """The submit or cancel that this step has to make; then no status request is reserved."""
+    pins: Mapping[str, str] = field(default_factory=dict)
+    """Fields that no later answer may change, by path expression."""
+    pushed: Pushed | None = None
+    """What the provider called back with, for a contract without a status call."""
+    previous: str | None = None
+    """The operation that this one was submitted anew for, on a person's request (W21)."""
+    submitted_at: datetime | None = None
+    """When the submit was answered; None where the job was there before."""
+
+    @property
+    def started_at(self) -> datetime:
+        """From when the provider has known the job, as far as we know."""
+        return self.submitted_at or self.created_at
