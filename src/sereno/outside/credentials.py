@@ -14,6 +14,8 @@ from sereno.outside.url import BadUrl, parse_origin
 from sereno.ports import CredentialConfig, SecretPlace
 
 LONGEST = 16_384
+SIGNING = frozenset({"aws4-hmac-sha256"})
+"""Schemes, in lower case, whose value is a key that signs each request: it never travels."""
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _SCHEME = re.compile(r"[A-Za-z0-9._~+/-]{0,32}")
 _VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
@@ -48,19 +50,42 @@ class Credentials:
 
     def header(self, name: str, origin: str) -> AuthHeader:
         """Resolves a credential for one origin. Raises Unusable: unknown, bound elsewhere, missing, not a header value."""
-        config = self._configs.get(name)
-        if config is None:
-            raise Unusable(f"there is no credential named {name!r}")
-        if self._origins[name] != origin:
-            raise Unusable(f"credential {name!r} is bound to {self._origins[name]}, not to {origin}")
-        value = self.read(config.value, f"credential {name!r}").reveal()
-        if not _VALUE.fullmatch(value):
-            raise Unusable(f"credential {name!r} holds characters that a header cannot carry")
+        config = self._bound(name, origin)
+        if config.scheme.lower() in SIGNING:
+            raise Unusable(f"credential {name!r} signs requests ({config.scheme}); it is never sent itself")
+        value = self._value(name, config)
         if config.scheme.lower() == "basic":
             self._redaction.learn(value.partition(":")[2])
             value = base64.b64encode(value.encode()).decode()
             self._redaction.learn(value)
         return AuthHeader(config.header, Secret(f"{config.scheme} {value}" if config.scheme else value))
+
+    def signing(self, name: str, origin: str) -> Secret:
+        """Resolves a credential that signs, for one origin. Raises Unusable, also for one that is made to be sent.
+
+        The parts of the value after the first colon are learned one by one: the first is the key's public name.
+        """
+        config = self._bound(name, origin)
+        if config.scheme.lower() not in SIGNING:
+            raise Unusable(f"credential {name!r} has the scheme {config.scheme!r}; this request needs one that signs it")
+        value = self._value(name, config)
+        for part in value.split(":")[1:]:
+            self._redaction.learn(part)
+        return Secret(value)
+
+    def _bound(self, name: str, origin: str) -> CredentialConfig:
+        config = self._configs.get(name)
+        if config is None:
+            raise Unusable(f"there is no credential named {name!r}")
+        if self._origins[name] != origin:
+            raise Unusable(f"credential {name!r} is bound to {self._origins[name]}, not to {origin}")
+        return config
+
+    def _value(self, name: str, config: CredentialConfig) -> str:
+        value = self.read(config.value, f"credential {name!r}").reveal()
+        if not _VALUE.fullmatch(value):
+            raise Unusable(f"credential {name!r} holds characters that a header cannot carry")
+        return value
 
     def bound_to(self, name: str, origin: str) -> bool:
         """True where the credential exists and belongs to the origin."""

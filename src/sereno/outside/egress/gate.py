@@ -4,7 +4,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 
@@ -20,6 +20,7 @@ from sereno.outside.egress.exchange import Exchange, OpenSocket, enter, leave, p
 from sereno.outside.egress.failure import BadRedirect, Failures, classify
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.resolve import Refused, Resolve, SystemResolver, check_target
+from sereno.outside.egress.signing import authorized
 from sereno.outside.egress.wire import Answer, Wire
 from sereno.outside.redaction import Redaction
 from sereno.outside.url import BadUrl, Target, parse_origin, parse_url
@@ -147,9 +148,8 @@ class Gate:
         """Writes one request and waits for the headers of its answer."""
         headers = hop.headers
         if request.credential is not None and self._credential_goes(request.credential, hop.target, exchange):
-            auth = self._credentials.header(request.credential, hop.target.origin)
-            kept = {name: value for name, value in headers.items() if name.lower() != auth.name.lower()}
-            headers = {**kept, auth.name: auth.value.reveal()}
+            written = replace(request, url=str(hop.target.url), method=hop.method, headers=hop.headers, body=hop.body)
+            headers = authorized(self._credentials, request.credential, hop.target.origin, written)
         exchange.arm(hop.target)
         wire = self._wire or self._open_wire()
         return wire.ask(exchange, hop.method, headers, hop.body)
