@@ -11,7 +11,8 @@ from sereno.outside.egress.decode import Inflater, TooLarge, encoding_of
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.wire import Answer
 
-_SLACK = 65_536
+SLACK = 65_536
+"""How much longer than its cap an encoded body may be: compression of what cannot be compressed."""
 
 
 class HeadersTooLarge(Exception):
@@ -92,7 +93,7 @@ async def _read_encoded(response: Answer, inflater: Inflater, cap: int, clock: C
     total = 0
     while block := await response.content.readany():
         total += len(block)
-        if total > cap + _SLACK:
+        if total > cap + SLACK:
             raise TooLarge
         await inflater.feed(block)
         clock.arrived(total)

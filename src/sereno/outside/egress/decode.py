@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from io import BytesIO
 
 _STEP = 65_536
@@ -33,11 +33,12 @@ def encoding_of(values: Iterable[str]) -> str | None:
 
 
 class Inflater:
-    """Decodes a stream, at most `cap` bytes."""
+    """Decodes a stream, at most `cap` bytes; hands each piece to `write` where there is one, else collects them."""
 
-    def __init__(self, encoding: str, cap: int):
+    def __init__(self, encoding: str, cap: int, write: Callable[[bytes], Awaitable[None]] | None = None):
         self._encoding = encoding
         self._cap = cap
+        self._write = write
         self._unpack: zlib._Decompress | None = None
         self._members = 0
         self._since_breath = 0
@@ -57,10 +58,13 @@ class Inflater:
             piece = unpack.decompress(data, _STEP)
         except zlib.error as error:
             raise BadEncoding(f"a broken {self._encoding} body") from error
-        self._out.write(piece)
         self._total += len(piece)
         if self._total > self._cap:
             raise TooLarge
+        if self._write is None:
+            self._out.write(piece)
+        elif piece:
+            await self._write(piece)
         self._since_breath += len(piece)
         if self._since_breath >= _BREATH:
             self._since_breath = 0
@@ -77,7 +81,7 @@ class Inflater:
         return zlib.decompressobj(zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS)
 
     def finish(self) -> bytes:
-        """The whole body. Raises BadEncoding where the stream ended early."""
+        """What was collected. Raises BadEncoding where the stream ended early."""
         if self._unpack is not None and not self._unpack.eof:
             raise BadEncoding(f"a truncated {self._encoding} body")
         return self._out.getvalue()

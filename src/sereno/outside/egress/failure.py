@@ -28,6 +28,10 @@ class BadRedirect(Exception):
     """A redirect that is not followed; the message says why."""
 
 
+class NotKept(Exception):
+    """The caller's sink could not take the body; the message says why."""
+
+
 Failures = (
     ClientError,
     HttpProcessingError,
@@ -41,6 +45,7 @@ Failures = (
     Refused,
     BadUrl,
     BadRedirect,
+    NotKept,
 )
 """What the world, the configuration or the caller's last check can do to a fetch. Anything else is a bug and is raised."""
 
@@ -50,6 +55,7 @@ _OURS: dict[type[Exception], NoReplyKind] = {
     Unusable: NoReplyKind.NO_CREDENTIAL,
     BadEncoding: NoReplyKind.BAD_ENCODING,
     BadRedirect: NoReplyKind.REDIRECT,
+    NotKept: NoReplyKind.CANCELLED,
 }
 
 

@@ -21,6 +21,7 @@ from sereno.outside.egress.failure import BadRedirect, Failures, classify
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.resolve import Refused, Resolve, SystemResolver, check_target
 from sereno.outside.egress.signing import authorized
+from sereno.outside.egress.sinking import MOST_DECLINED, Scrubbed, stream_body
 from sereno.outside.egress.wire import Answer, Wire
 from sereno.outside.redaction import Redaction
 from sereno.outside.url import BadUrl, Target, parse_origin, parse_url
@@ -134,15 +135,25 @@ class Gate:
                 exchange.status = response.status
                 check_headers(response, self._limits)
                 if request.before_hop is None or response.status not in hops.STATUSES:
-                    body = await read_body(response, min(request.max_bytes, self._limits.body_bytes), clock)
-                    if self._redaction.byte_forms:
-                        body = await self._scrub(body)
+                    body = await self._body(request, response, exchange, clock)
                     return self._reply(response, body, exchange, clock)
             except BaseException:
                 response.close()
                 raise
             response.close()
             hop = await self._next_hop(request, hop, response, exchange)
+
+    async def _body(self, request: Fetch, response: Answer, exchange: Exchange, clock: Clocked) -> bytes:
+        """The body as it is collected; nothing where the request's sink took it."""
+        cap = request.max_bytes
+        if request.sink is not None:
+            seen = self._reply(response, b"", exchange, clock)
+            if request.sink.begin(seen.status, seen.headers):
+                await stream_body(response, Scrubbed(request.sink, self._redaction), cap, clock)
+                return b""
+            cap = min(cap, MOST_DECLINED)
+        body = await read_body(response, min(cap, self._limits.body_bytes), clock)
+        return await self._scrub(body) if self._redaction.byte_forms else body
 
     def _ask(self, request: Fetch, hop: _Hop, exchange: Exchange) -> Awaitable[Answer]:
         """Writes one request and waits for the headers of its answer."""

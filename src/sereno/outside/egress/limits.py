@@ -13,7 +13,7 @@ class GateLimits:
 
     hops: int = 5
     body_bytes: int = 1_000_000_000
-    """The largest decoded body, whatever a request asks for (`[egress] max_bytes`)."""
+    """The largest decoded body that is collected, whatever a request asks for (`[egress] max_bytes`). What a sink takes has its own cap."""
     header_bytes: int = 65_536
     header_line: int = 32_768
     header_count: int = 200

@@ -1,0 +1,1 @@
+"""Own storage of results, content-addressed by SHA-256 (W30)."""
