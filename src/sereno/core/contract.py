@@ -1,58 +1,87 @@
-"""Contracts: how one provider behaves, as data (W03). Format 0: it may still change.
+"""Contracts: how one provider behaves, as data (W03). docs/reference/contract-format.md describes the format.
 
 A contract is a TOML document; `parse_contract` turns the parsed table into a `Contract` and lists every fault at once. Path
 expressions are JMESPath; compiling them is handed in, since the core knows only the standard library.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 
-from sereno.core.budget import Limits
 from sereno.core.errors import Fault
-from sereno.core.reading import sections
-from sereno.core.reading.address import CALLER_URL, origin_of, status_url, template_problem
+from sereno.core.reading import requests, sections, timing
+from sereno.core.reading.address import Filled, fill_body, fill_call, origin_of, status_url
+from sereno.core.reading.calls import (
+    Call,
+    Cancel,
+    Duplicate,
+    Handover,
+    Idempotency,
+    Keep,
+    KeepFrom,
+    KeyPlace,
+    Submit,
+    Via,
+)
 from sereno.core.reading.document import Table
-from sereno.core.reading.sections import read_path, word_of
+from sereno.core.reading.judged import read_path, read_paths, word_of
+from sereno.core.reading.judging import CompilePath, FieldTest, JudgeBy, Path
+from sereno.core.reading.templates import fill_text
 from sereno.core.reading.terms import (
     FORMAT,
+    OLDEST_FORMAT,
     RULE_MEANINGS,
     SIGNATURE_MEANINGS,
     STATE_MEANINGS,
-    Cancel,
-    CompilePath,
+    Condition,
     Contract,
     Delays,
     Hint,
     HintUnit,
     Meaning,
-    Path,
     ResultField,
     Rule,
     Signature,
     StateSource,
 )
-from sereno.core.values import Json, canonical, digest, format_duration
+from sereno.core.reading.whole import check_limits, check_whole
+from sereno.core.values import Json, canonical, digest
 
 __all__ = [
     "FORMAT",
+    "OLDEST_FORMAT",
     "RULE_MEANINGS",
     "SIGNATURE_MEANINGS",
     "STATE_MEANINGS",
+    "Call",
     "Cancel",
     "CompilePath",
+    "Condition",
     "Contract",
     "Delays",
+    "Duplicate",
+    "FieldTest",
+    "Filled",
+    "Handover",
     "Hint",
     "HintUnit",
+    "Idempotency",
+    "JudgeBy",
+    "Keep",
+    "KeepFrom",
+    "KeyPlace",
     "Meaning",
     "Path",
     "ResultField",
     "Rule",
     "Signature",
     "StateSource",
+    "Submit",
+    "Via",
     "check_limits",
+    "fill_body",
+    "fill_call",
+    "fill_text",
     "origin_of",
     "parse_contract",
     "status_url",
@@ -61,8 +90,8 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}", re.ASCII)
-_PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
-_HTTP_WORD = re.compile(r"[2-5]\d\d", re.ASCII)
+MOST_SETTLING = 3
+"""Answers in a row that may wait for a late result, or live on after the expiry (W38)."""
 
 
 def parse_contract(document: Mapping[str, Json], compile_path: CompilePath) -> Contract | Sequence[Fault]:
@@ -73,18 +102,20 @@ def parse_contract(document: Mapping[str, Json], compile_path: CompilePath) -> C
         says = "holds something other than texts, numbers, booleans, lists and tables"
         return [Fault("document", says, "write dates and durations as text")]
     top = Table(document)
-    contract = replace(_read_ending(_read(top, compile_path), top), digest=digested, document=dict(document))
+    contract = replace(_read(top, compile_path), digest=digested, document=dict(document))
+    contract = _read_calls(_read_ending(_read_identity(contract, top, compile_path), top, compile_path), top, compile_path)
     top.finish()
-    _check_whole(contract, top)
+    check_whole(contract, top)
     return top.faults or contract
 
 
 def _read(top: Table, compile_path: CompilePath) -> Contract:
-    """Reads all sections; what is wrong is noted in `top.faults`."""
+    """Reads what every contract needs; what is wrong is noted in `top.faults`."""
     _read_format(top)
-    call, state, job, result, error = (top.table(key) for key in ("status", "state", "job", "result", "error"))
-    delays, expiry = top.table("delays"), top.table("expiry")
+    status, state, result, error = (top.table(key) for key in ("status", "state", "result", "error"))
+    delays = top.table("delays")
     open_table, caseless = top.flag("states_from_caller"), state.flag("caseless")
+    via, call = requests.read_status(status)
     return Contract(
         name=_matching(top, "contract", _NAME, "lower-case letters, digits and hyphens"),
         version=top.whole("version", least=1) or _missing(top, "version"),
@@ -92,50 +123,86 @@ def _read(top: Table, compile_path: CompilePath) -> Contract:
         title=top.text("title"),
         source=top.text("source"),
         verified=top.text("verified"),
-        method=call.one_of("method", ("GET", "HEAD"), "GET"),
-        url=call.text("url"),
-        headers=sections.read_headers(call.table("headers")),
-        parameters=call.texts("parameters"),
-        origins=call.texts("origins"),
-        observational=call.optional_text("observational"),
-        redirects=call.flag("redirects"),
-        state=sections.read_state(state, compile_path, path_required=not open_table),
+        via=via,
+        status=call,
+        parameters=status.texts("parameters"),
+        origins=status.texts("origins"),
+        observational=status.optional_text("observational"),
+        redirects=status.flag("redirects"),
+        state=sections.read_state(state, top.tables("conditions"), compile_path, path_required=not open_table),
         states=sections.read_states(top.table("states"), caseless=caseless),
         caseless=caseless,
         rules=sections.read_rules(top.tables("rules"), compile_path, caseless=caseless),
-        job_id=read_path(job, "id", compile_path),
+        job_id=None,
         result=sections.read_result(result, compile_path),
         result_ref=read_path(result, "ref", compile_path),
         error_code=read_path(error, "code", compile_path),
         error_text=read_path(error, "text", compile_path),
         signatures=sections.read_signatures(top.tables("http"), compile_path),
-        delays=sections.read_delays(delays),
-        hints=sections.read_hints(top.tables("hints"), compile_path),
-        hint_cap=delays.duration("hint_cap") or sections.DEFAULT_HINT_CAP,
-        limits=sections.read_limits(top.table("limits"), given="limits" in top.values),
-        retention=expiry.duration("retention"),
-        expires=read_path(expiry, "path", compile_path),
-        progress=read_path(job, "progress", compile_path),
-        cancel=sections.read_cancel(top.table("cancel"), given="cancel" in top.values),
+        delays=timing.read_delays(delays),
+        hints=timing.read_hints(top.tables("hints"), compile_path),
+        hint_cap=timing.read_span(delays, "hint_cap", timing.DEFAULT_HINT_CAP),
+        limits=timing.read_limits(top.table("limits"), via, given="limits" in top.values),
+        retention=None,
+        expires=None,
+        progress=None,
+        cancel=None,
+        credential=requests.read_credential(status),
+        answer_within=timing.read_span(delays, "answer_within", timing.ANSWER_WITHIN),
     )
 
 
-def _read_ending(contract: Contract, top: Table) -> Contract:
-    """Reads what holds once the wait is over."""
+def _read_identity(contract: Contract, top: Table, compile_path: CompilePath) -> Contract:
+    """Reads whose answer it is, and where the job moves to."""
+    job = top.table("job")
+    if job.has("id_is") and not job.has("id"):
+        job.fault("id", "is missing: what must equal id_is?")
+    return replace(
+        contract,
+        job_id=read_path(job, "id", compile_path),
+        job_id_is=job.text("id_is", "{job_id}"),
+        pins=read_paths(job, "pins", compile_path),
+        progress=read_path(job, "progress", compile_path),
+        handovers=requests.read_handovers(top.tables("handover"), compile_path),
+    )
+
+
+def _read_ending(contract: Contract, top: Table, compile_path: CompilePath) -> Contract:
+    """Reads what holds once the wait is over, and how long."""
     result, expiry = top.table("result"), top.table("expiry")
     return replace(
         contract,
         allows=result.text("allows", "read_result"),
         decides_next=result.one_of("otherwise", ("person", "workflow"), "person"),
         result_header=result.optional_text("header"),
-        retention_from=expiry.one_of("counted_from", ("completion", "creation"), "completion"),
+        settle_checks=result.whole("settle_checks", least=0, most=MOST_SETTLING) or 0,
+        expires=read_path(expiry, "path", compile_path),
+        created=read_path(expiry, "created", compile_path),
+        ttl=read_path(expiry, "ttl", compile_path),
+        ttl_unit=timing.read_ttl_unit(expiry),
+        expiry_checks=expiry.whole("settle_checks", least=0, most=MOST_SETTLING) or 0,
+        retention=timing.read_positive(expiry, "retention"),
+        retention_from=expiry.one_of("counted_from", timing.COUNTED_FROM, "completion"),
     )
+
+
+def _read_calls(contract: Contract, top: Table, compile_path: CompilePath) -> Contract:
+    """Reads the requests beside the status call; each is optional."""
+    via, status, result = contract.via, contract.status, top.table("result")
+    if top.has("submit"):
+        contract = replace(contract, submit=requests.read_submit(top.table("submit"), via, status, compile_path))
+    if top.has("cancel"):
+        cancel = requests.read_cancel(top.table("cancel"), via, status, caseless=contract.caseless)
+        contract = replace(contract, cancel=cancel)
+    if result.has("keep"):
+        contract = replace(contract, keep=requests.read_keep(result.table("keep"), compile_path))
+    return contract
 
 
 def _read_format(top: Table) -> None:
     if "format" not in top.values:
         top.fault("format", "is missing", f"write format = {FORMAT}")
-    top.whole("format", least=FORMAT, most=FORMAT)
+    top.whole("format", least=OLDEST_FORMAT, most=FORMAT)
 
 
 def _missing(table: Table, key: str) -> int:
@@ -149,87 +216,6 @@ def _matching(table: Table, key: str, pattern: re.Pattern[str], says: str) -> st
     if found and not pattern.fullmatch(found):
         table.fault(key, f"must be made of {says}, at most 64")
     return found
-
-
-def _check_whole(contract: Contract, top: Table) -> None:
-    """Checks what one section alone cannot show."""
-    _check_address(contract, top)
-    _check_words(contract, top)
-    retention = contract.retention
-    if retention is not None and contract.delays.maximum >= retention:
-        says = f"is not shorter than expiry.retention {format_duration(retention)}: a result could be gone between two looks"
-        top.fault("delays.max", says)
-    if contract.limits is not None:
-        top.faults.extend(check_limits(contract, contract.limits))
-
-
-def _check_address(contract: Contract, top: Table) -> None:
-    for index, name in enumerate(contract.parameters):
-        if not _PARAMETER.fullmatch(name) or name in ("job_id", "base"):
-            top.fault(f"status.parameters[{index}]", "must be lower-case letters, digits and _, and neither job_id nor base")
-    if not contract.url:
-        return
-    if problem := template_problem(contract.url, list(contract.parameters)):
-        top.fault("status.url", problem)
-        return
-    for index, origin in enumerate(contract.origins):
-        if _origin_or_none(origin) != origin or not origin.startswith("https://"):
-            top.fault(f"status.origins[{index}]", "must be an origin such as https://api.example.com, without path")
-    if contract.url == CALLER_URL or contract.url.startswith("{base}"):
-        return
-    own = _origin_or_none(contract.url.split("{")[0])
-    if own not in contract.origins:
-        top.fault("status.origins", f"does not list {own}, where status.url goes")
-
-
-def _origin_or_none(url: str) -> str | None:
-    try:
-        return origin_of(url)
-    except ValueError:
-        return None
-
-
-def _check_words(contract: Contract, top: Table) -> None:
-    open_table = bool(contract.document.get("states_from_caller"))
-    meanings = {*contract.states.values(), *(rule.meaning for rule in contract.rules)}
-    needed = [] if open_table else [Meaning.SUCCESS]
-    if "states_from_caller" not in contract.document:
-        needed.append(Meaning.FAILURE)
-    for meaning in needed:
-        if meaning not in meanings:
-            top.fault(f"states.{meaning.value}", f"names no word: a contract says what {meaning.value} looks like")
-    for index, rule in enumerate(contract.rules):
-        if rule.word not in contract.states:
-            top.fault(f"rules[{index}].word", f"{rule.word!r} is not a word of [states]")
-    absent = contract.state.absent
-    if absent is not None and absent not in contract.states and not open_table:
-        top.fault("state.absent", f"{absent!r} is not a word of [states]")
-    if contract.state.kind == "http":
-        _check_http_words(contract.states, top)
-
-
-def _check_http_words(words: Iterable[str], top: Table) -> None:
-    for word in words:
-        if not _HTTP_WORD.fullmatch(word) or word in ("401", "403", "429"):
-            top.fault("states", f"{word!r} is not an HTTP status that can be a state (401, 403 and 429 never are)")
-
-
-def check_limits(contract: Contract, limits: Limits) -> Sequence[Fault]:
-    """Lists limits that contradict the contract, with the arithmetic (W41); for contract defaults and for what a caller asks."""
-    faults = []
-    deadline = timedelta(seconds=limits.deadline_s)
-    retention = contract.retention
-    if retention is not None and contract.retention_from == "creation" and deadline > retention:
-        says = f"{format_duration(deadline)} is later than the provider keeps it: {format_duration(retention)} from creation"
-        faults.append(Fault("limits.deadline", says))
-    gaps = contract.delays.min_gap * (limits.max_status_requests - 1)
-    if gaps > deadline:
-        says = (
-            f"{limits.max_status_requests} requests at least {format_duration(contract.delays.min_gap)} apart take"
-            f" {format_duration(gaps)}, and the deadline is {format_duration(deadline)}"
-        )
-        faults.append(Fault("limits.requests", says, "ask for fewer requests or a later deadline"))
-    return faults
 
 
 def with_states(

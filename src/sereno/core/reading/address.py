@@ -1,29 +1,38 @@
-"""Addresses: fills the URL template of a contract's status call so that no job id can change where it points."""
+"""Addresses: fills the templates of a contract's calls so that no value can change where a request points."""
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
+from sereno.core.reading.calls import Call
 from sereno.core.reading.document import nearest
+from sereno.core.reading.templates import BASE, CALLER_URL, PLACEHOLDER, UNSAFE, fill_json, fill_text, value_of
 from sereno.core.reading.terms import Contract
-
-PLACEHOLDER = re.compile(r"\{(\w+)(\*?)\}", re.ASCII)
-"""`{name}` is one path segment or query value; `{name*}` is a path of several segments (Google's operation names)."""
-
-CALLER_URL = "{job_id}"
-"""A template that is only this: the job id itself is the status URL, as the provider returned it."""
+from sereno.core.values import Json, canonical
 
 MAX_VALUE = 1024
 MAX_URL = 4096
+MAX_HEADER = 4096
 _PORTS = {"http": 80, "https": 443}
-_UNSAFE = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")
+_HEADER_VALUE = re.compile(rf"[\x20-\x7e]{{0,{MAX_HEADER}}}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """One request, ready to send: canonical JSON as body, or None where none is sent. It carries no credential yet."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
 
 
 def origin_of(url: str) -> str:
     """Reads the origin `https://host[:port]` in lower case, without a default port. Raises ValueError saying what is wrong."""
     if len(url) > MAX_URL:
         raise ValueError(f"a URL of more than {MAX_URL} characters")
-    if _UNSAFE.search(url):
+    if UNSAFE.search(url):
         raise ValueError("a URL holds only visible ASCII characters; percent-encode the others")
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
@@ -35,22 +44,12 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{host}" + ("" if port in (None, _PORTS[parts.scheme]) else f":{port}")
 
 
-def template_problem(url: str, parameters: list[str]) -> str | None:
-    """Says what is wrong with a URL template, or None."""
-    names = [match[1] for match in PLACEHOLDER.finditer(url)]
-    allowed = {"job_id", *parameters} | ({"base"} if url.startswith("{base}/") else set())
-    if url == CALLER_URL:
-        return "takes no parameters: the job id is the whole URL" if parameters else None
-    if strange := [name for name in names if name not in allowed]:
-        return f"{{{strange[0]}}} is not a parameter" + (f"; {hint}" if (hint := nearest(strange[0], allowed)) else "")
-    if unused := [name for name in ("job_id", *parameters) if name not in names]:
-        return f"{{{unused[0]}}} does not occur in it"
-    literal = PLACEHOLDER.sub("x", url.removeprefix("{base}"))
-    if not url.startswith("{base}/") and not re.match(r"https://[^/?#{}]+/", url):
-        return 'starts with "https://host/" or "{base}/", or is "{job_id}" alone'
-    if _UNSAFE.search(literal) or "#" in literal:
-        return "holds characters that a URL cannot hold"
-    return None
+def origin_or_none(url: str) -> str | None:
+    """The origin of a URL, or None where it is no URL."""
+    try:
+        return origin_of(url)
+    except ValueError:
+        return None
 
 
 def status_url(contract: Contract, *, job_id: str, parameters: Mapping[str, str], base: str | None = None) -> str:
@@ -59,26 +58,62 @@ def status_url(contract: Contract, *, job_id: str, parameters: Mapping[str, str]
     Each value is percent-encoded as one piece; `.` and `..` are refused, so a job id cannot leave its place in the path. `base`
     replaces scheme, host and port (a self-hosted provider, a test server) and may add a path in front. Raises ValueError saying
     what is missing or wrong. For a template that is the job id alone, the job id is the status URL, or is appended to `base`.
+    A contract without an address (AWS, push) gives an empty text.
     """
-    _check_names(contract, parameters)
-    if contract.url == CALLER_URL:
-        return _caller_url(contract, job_id, base)
-    values = {**parameters, "job_id": job_id}
-    template = contract.url
-    if base is not None:
-        template = _checked_base(base) + _path_of(template)
-    elif template.startswith("{base}"):
-        raise ValueError(f"{contract.name} has no fixed address: give the base URL of the service")
-    filled = PLACEHOLDER.sub(lambda match: _encoded(match[1], values[match[1]], whole_path=bool(match[2])), template)
-    return _checked(filled)
+    check_parameters(contract, parameters)
+    if not contract.status.url:
+        return ""
+    return _filled_url(contract, contract.status.url, {**parameters, "job_id": job_id}, base)
 
 
-def _check_names(contract: Contract, parameters: Mapping[str, str]) -> None:
+def fill_call(
+    contract: Contract,
+    call: Call,
+    values: Mapping[str, str],
+    *,
+    base: str | None = None,
+    input: Json = None,
+    extra: Mapping[str, str] | None = None,
+) -> Filled:
+    """Fills one call of a contract: `values` are `job_id`, the parameters, and where they are known `key` and `value`.
+
+    `extra` headers are added and win over the contract's own of the same name (the idempotency key). Raises ValueError saying which
+    value is missing or does not fit. No value can change where the request points, nor add a header.
+    """
+    headers = {name: fill_text(text, values) for name, text in call.headers.items()}
+    for name, text in (extra or {}).items():
+        headers = {key: kept for key, kept in headers.items() if key.lower() != name.lower()} | {name: text}
+    if bad := [name for name, text in headers.items() if not _HEADER_VALUE.fullmatch(text)]:
+        raise ValueError(f"the header {bad[0]} must be plain ASCII text of at most {MAX_HEADER} characters")
+    body = fill_body(call, values, input)
+    sent = None if body is None else canonical(body)
+    if sent is not None and all(name.lower() != "content-type" for name in headers):
+        headers["content-type"] = "application/json"
+    return Filled(call.method, _filled_url(contract, call.url, values, base), headers, sent)
+
+
+def fill_body(call: Call, values: Mapping[str, str], input: Json) -> Json:
+    """Fills the body of a call, or the input of an AWS operation; a text that is only `{input}` becomes the input itself."""
+    return fill_json(call.body, values, input)
+
+
+def check_parameters(contract: Contract, parameters: Mapping[str, str]) -> None:
+    """Raises ValueError where a parameter of the contract has no value, or a value has no parameter."""
     if missing := [name for name in contract.parameters if not parameters.get(name)]:
         raise ValueError(f"{contract.name} needs the parameters: {', '.join(missing)}")
     if strange := [name for name in parameters if name not in contract.parameters]:
         hint = nearest(strange[0], contract.parameters)
         raise ValueError(f"{contract.name} takes no parameter {strange[0]!r}" + (f"; {hint}" if hint else ""))
+
+
+def _filled_url(contract: Contract, template: str, values: Mapping[str, str], base: str | None) -> str:
+    if template == CALLER_URL:
+        return _caller_url(contract, value_of("job_id", values), base)
+    if base is not None:
+        template = _checked_base(base) + _path_of(template)
+    elif template.startswith(BASE):
+        raise ValueError(f"{contract.name} has no fixed address: give the base URL of the service")
+    return _checked(PLACEHOLDER.sub(lambda match: _encoded(match[1], values, whole_path=bool(match[2])), template))
 
 
 def _caller_url(contract: Contract, job_id: str, base: str | None) -> str:
@@ -88,7 +123,7 @@ def _caller_url(contract: Contract, job_id: str, base: str | None) -> str:
         return _checked(job_id)
     if base is None:
         raise ValueError(f"{contract.name} needs the full status URL as job id, as the provider returned it, or a base URL")
-    return _checked(f"{_checked_base(base)}/{_encoded('job_id', job_id, whole_path=False)}")
+    return _checked(f"{_checked_base(base)}/{_encoded('job_id', {'job_id': job_id}, whole_path=False)}")
 
 
 def _checked_base(base: str) -> str:
@@ -99,10 +134,11 @@ def _checked_base(base: str) -> str:
 
 
 def _path_of(template: str) -> str:
-    return template.removeprefix("{base}") if template.startswith("{base}") else "/" + template.split("/", 3)[3]
+    return template.removeprefix(BASE) if template.startswith(BASE) else "/" + template.split("/", 3)[3]
 
 
-def _encoded(name: str, value: str, *, whole_path: bool) -> str:
+def _encoded(name: str, values: Mapping[str, str], *, whole_path: bool) -> str:
+    value = value_of(name, values)
     if not value or len(value) > MAX_VALUE or any(ord(char) < 32 or ord(char) == 127 for char in value):
         raise ValueError(f"{name} must have 1 to {MAX_VALUE} characters and no control characters")
     segments = value.split("/") if whole_path else [value]

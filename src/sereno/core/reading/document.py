@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
+from typing import cast
 
 from sereno.core.errors import Fault
 from sereno.core.values import Json, parse_duration
@@ -12,7 +13,7 @@ Scalar = str | int | float | bool
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Finds the known word closest to a mistyped one, as a hint for a person, or lists what is valid when none is close."""
-    words = sorted(known)
+    words = sorted(str(one) for one in known)
     close = get_close_matches(word, words, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
@@ -130,6 +131,30 @@ class Table:
             return value
         self.fault(key, "must be a text, a number, true or false")
         return None
+
+    def scalars(self, key: str) -> list[str | int | float | bool]:
+        """Takes a list of texts, numbers and booleans; absent is an empty list, an empty one is a fault."""
+        found = self.items(key)
+        if self.values.get(key) == []:
+            self.fault(key, "must hold at least one value")
+        for index, item in enumerate(found):
+            if not isinstance(item, str | int | float | bool):
+                self.fault(f"{key}[{index}]", "must be a text, a number, true or false")
+        return [item for item in found if isinstance(item, str | int | float | bool)]
+
+    def number(self, key: str) -> int | float | None:
+        """Takes a number, or None where it is absent or wrong."""
+        if not self.has(key):
+            return None
+        value = self.values[key]
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+        self.fault(key, "must be a number")
+        return None
+
+    def json(self, key: str) -> Json:
+        """Takes any value as JSON, or None where it is absent."""
+        return cast(Json, self.values[key]) if self.has(key) else None
 
     def table(self, key: str) -> "Table":
         """Takes a sub-table; absent is an empty one. Asking again gives the same table."""

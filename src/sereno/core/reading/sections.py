@@ -1,83 +1,83 @@
-"""Sections: reads each table of a contract document into its type; faults gather in the `Table`."""
+"""Sections: reads where the state comes from, what its words mean, what HTTP answers mean, and what success must bring."""
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from datetime import timedelta
 
-from sereno.core.budget import Limits
 from sereno.core.reading.document import Table
+from sereno.core.reading.judged import STATUS, read_path, read_test, read_tests, read_word, word_of
+from sereno.core.reading.judging import CompilePath
 from sereno.core.reading.terms import (
     RULE_MEANINGS,
     SIGNATURE_MEANINGS,
     STATE_MEANINGS,
-    Cancel,
-    CompilePath,
-    Delays,
-    Hint,
-    HintUnit,
+    Condition,
     Meaning,
-    Path,
     ResultField,
     Rule,
     Signature,
     StateSource,
 )
-from sereno.core.values import Json
+
+__all__ = [
+    "RESULT_TYPES",
+    "STATE_SOURCES",
+    "read_result",
+    "read_rules",
+    "read_signatures",
+    "read_state",
+    "read_states",
+    "word_of",
+]
 
 RESULT_TYPES = ("any", "string", "number", "integer", "boolean", "object", "array", "url")
-SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token"})
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", re.ASCII)
-_HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,1000}", re.ASCII)
-_STATUS = re.compile(r"[2-5](?:\d\d|xx)", re.ASCII)
-DEFAULT_HINT_CAP = timedelta(hours=1)
+STATE_SOURCES = ("path", "http", "conditions")
+MAX_STEADY = 10
+MAX_CHECKS = 1000
+NEVER_STATES = ("401", "403", "429")
+"""Statuses that say nothing about the job, whatever a contract says."""
 
 
-def word_of(value: Json) -> str | None:
-    """Writes a state value as the word it is looked up by: a text as it is, a boolean or number as JSON writes it, else None."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    return value if isinstance(value, str) else None
+def read_state(table: Table, conditions: Sequence[Table], compile_path: CompilePath, *, path_required: bool) -> StateSource:
+    """Reads `[state]` and `[[conditions]]`: where the state word comes from."""
+    caseless = table.flag("caseless")
+    kind = table.one_of("from", STATE_SOURCES, "path")
+    path, second = read_path(table, "path", compile_path), read_path(table, "second", compile_path)
+    absent = word_of(table.scalar("absent"))
+    absent = absent.lower() if caseless and absent is not None else absent
+    if kind == "path" and path_required and "path" not in table.values:
+        table.fault("path", "is missing", 'name the field that holds the state, or write from = "http" or "conditions"')
+    if kind != "path" and any(key in table.values for key in ("path", "second", "absent")):
+        table.fault("from", f"is {kind}, so path, second and absent mean nothing")
+    steady = table.whole("steady", least=1, most=MAX_STEADY) or 1
+    if kind == "conditions" and not conditions:
+        table.fault("from", "is conditions, and there is no [[conditions]]")
+    found = _read_conditions(conditions, compile_path, caseless=caseless, wanted=kind == "conditions")
+    return StateSource(kind, path, second, absent, found, _read_aliases(table.table("aliases"), caseless), steady)
 
 
-def read_path(table: Table, key: str, compile_path: CompilePath) -> Path | None:
-    """Takes a path expression, compiled, or None where it is absent or does not compile."""
-    text = table.optional_text(key)
-    if text is None:
-        return None
-    try:
-        return compile_path(text)
-    except ValueError as error:
-        table.fault(key, str(error))
-        return None
-
-
-def read_headers(table: Table) -> Mapping[str, str]:
-    """Reads `[status.headers]`: fixed texts; a header that carries a secret is refused."""
-    found: dict[str, str] = {}
-    for name in table.values:
-        value = table.text(name)
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            table.fault(name, "is not a header of plain ASCII text")
-        elif name.lower() in SECRET_HEADERS:
-            table.fault(name, "carries a secret", "leave it out and name a credential (account) when you wait")
-        found[name] = value
+def _read_aliases(table: Table, caseless: bool) -> dict[str, str]:
+    found = {}
+    for spelling in table.values:
+        word = word_of(table.scalar(spelling))
+        if word is not None:
+            found[spelling.lower() if caseless else spelling] = word.lower() if caseless else word
     return found
 
 
-def read_state(table: Table, compile_path: CompilePath, *, path_required: bool) -> StateSource:
-    """Reads `[state]`: where the state word comes from."""
-    kind = table.one_of("from", ("path", "http"), "path")
-    path = read_path(table, "path", compile_path)
-    second = read_path(table, "second", compile_path)
-    absent = word_of(table.scalar("absent"))
-    if kind == "path" and path_required and "path" not in table.values:
-        table.fault("path", "is missing", 'name the field that holds the state, or write from = "http"')
-    if kind == "http" and any(key in table.values for key in ("path", "second", "absent")):
-        table.fault("from", "is http, so path, second and absent mean nothing")
-    return StateSource(kind, path, second, absent)
+def _read_conditions(tables: Sequence[Table], compile_path: CompilePath, *, caseless: bool, wanted: bool) -> list[Condition]:
+    found = []
+    for index, table in enumerate(tables):
+        word, http = read_word(table, "word", caseless=caseless), word_of(table.scalar("http"))
+        if http is not None and (not STATUS.fullmatch(http) or http in NEVER_STATES):
+            table.fault("http", 'must be a status such as 404, or a class such as "4xx"; 401, 403 and 429 are never a state')
+        tests = read_tests(table, compile_path)
+        if not wanted:
+            table.fault("", 'needs from = "conditions" in [state]')
+        elif http is None and not table.has("path") and not table.has("tests") and index + 1 < len(tables):
+            table.fault("path", "is missing: only the last condition may have no test")
+        if word is not None:
+            found.append(Condition(word, http, tests))
+    return found
 
 
 def read_states(table: Table, *, caseless: bool) -> dict[str, Meaning]:
@@ -98,23 +98,52 @@ def read_states(table: Table, *, caseless: bool) -> dict[str, Meaning]:
 
 
 def read_rules(tables: Sequence[Table], compile_path: CompilePath, *, caseless: bool) -> list[Rule]:
-    """Reads `[[rules]]`: what a field beside the word makes of it."""
+    """Reads `[[rules]]`: what the body beside the word makes of it."""
     found = []
     for table in tables:
-        word = word_of(table.scalar("word"))
-        if word is None:
-            table.fault("word", "is missing")
-        if "path" not in table.values:
-            table.fault("path", "is missing")
-        path = read_path(table, "path", compile_path)
-        meaning = Meaning(table.one_of("meaning", [m.value for m in RULE_MEANINGS]))
-        absent, has_value = table.flag("absent"), "value" in table.values
-        value = table.scalar("value")
-        if absent and has_value:
-            table.fault("absent", "and value exclude each other")
-        if word is not None and path is not None:
-            found.append(Rule(word.lower() if caseless else word, path, meaning, value, has_value, absent))
+        word = read_word(table, "word", caseless=caseless)
+        tests = read_tests(table, compile_path)
+        meaning = Meaning(table.one_of("meaning", RULE_MEANINGS))
+        checks = table.whole("checks", least=1, most=MAX_CHECKS)
+        then = Meaning(table.one_of("then", RULE_MEANINGS, Meaning.UNKNOWN_STATE))
+        if not table.has("path") and not table.has("tests") and "checks" not in table.values:
+            table.fault("path", "is missing: without a test or checks the table of [states] says the same")
+        if "then" in table.values and "checks" not in table.values:
+            table.fault("then", "means nothing without checks")
+        found.append(Rule(word or "", meaning, tests, checks, then))
     return found
+
+
+def read_signatures(tables: Sequence[Table], compile_path: CompilePath) -> list[Signature]:
+    """Reads `[[http]]`: what an HTTP answer means before its body is looked at as a state."""
+    found = []
+    for table in tables:
+        status = word_of(table.scalar("status")) or ""
+        if not STATUS.fullmatch(status):
+            table.fault("status", 'must be a status such as 404, or a class such as "5xx"')
+        meaning = Meaning(table.one_of("meaning", SIGNATURE_MEANINGS))
+        header = table.optional_text("header")
+        tests = read_tests(table, compile_path, judges_path=header is None)
+        if header is not None and table.has("path"):
+            table.fault("header", "and path exclude each other", "write the tests of the body as tests = [...]")
+        value = table.scalar("value") if header is not None else None
+        grace, checks, then = _read_window(table, meaning)
+        has_value = header is not None and "value" in table.values
+        found.append(Signature(status, meaning, tests, value, grace, checks, then, header, has_value))
+    return found
+
+
+def _read_window(table: Table, meaning: Meaning) -> tuple[timedelta | None, int | None, Meaning]:
+    grace, checks = table.duration("grace"), table.whole("checks", least=1, most=MAX_CHECKS)
+    then = Meaning(table.one_of("then", SIGNATURE_MEANINGS, Meaning.UNKNOWN_OPERATION))
+    given = [key for key in ("grace", "checks", "then") if key in table.values]
+    if meaning is not Meaning.NOT_FOUND_YET and given:
+        table.fault("meaning", "is not not_found_yet, so grace, checks and then mean nothing")
+    if meaning is Meaning.NOT_FOUND_YET and "grace" not in given and "checks" not in given:
+        table.fault("grace", "is missing: not_found_yet needs a window (grace, checks or both)")
+    if then is Meaning.NOT_FOUND_YET:
+        table.fault("then", "must be something else than not_found_yet, or it would never end")
+    return grace, checks, then
 
 
 def read_result(table: Table, compile_path: CompilePath) -> list[ResultField]:
@@ -127,87 +156,7 @@ def read_result(table: Table, compile_path: CompilePath) -> list[ResultField]:
         kind = field.one_of("type", RESULT_TYPES, "any")
         allow_empty, allow_null = field.flag("allow_empty"), field.flag("allow_null")
         alternative = field.optional_text("alternative")
+        when = read_test(field.table("when"), compile_path) if field.has("when") else None
         if path is not None:
-            found.append(ResultField(path, kind, allow_empty, allow_null, alternative))
+            found.append(ResultField(path, kind, allow_empty, allow_null, alternative, when))
     return found
-
-
-def read_signatures(tables: Sequence[Table], compile_path: CompilePath) -> list[Signature]:
-    """Reads `[[http]]`: what an HTTP answer means before its body is looked at as a state."""
-    found = []
-    for table in tables:
-        status = word_of(table.scalar("status")) or ""
-        if not _STATUS.fullmatch(status):
-            table.fault("status", 'must be a status such as 404, or a class such as "5xx"')
-        meaning = Meaning(table.one_of("meaning", [m.value for m in SIGNATURE_MEANINGS]))
-        path, header = read_path(table, "path", compile_path), table.optional_text("header")
-        has_value, value = "value" in table.values, table.scalar("value")
-        if path and header:
-            table.fault("header", "and path exclude each other; write two [[http]] tables")
-        if has_value and not path and not header:
-            table.fault("value", "needs the path or header it is compared with")
-        grace, checks = table.duration("grace"), table.whole("checks", least=1, most=1000)
-        then = Meaning(table.one_of("then", [m.value for m in SIGNATURE_MEANINGS], Meaning.UNKNOWN_OPERATION.value))
-        waits = meaning is Meaning.NOT_FOUND_YET
-        if waits and "grace" not in table.values and "checks" not in table.values:
-            table.fault("grace", "is missing: not_found_yet needs a window (grace, checks or both)")
-        if not waits and (grace is not None or checks is not None or "then" in table.values):
-            table.fault("meaning", "is not not_found_yet, so grace, checks and then mean nothing")
-        found.append(Signature(status, meaning, path, value, grace, checks, then, header, has_value))
-    return found
-
-
-def read_delays(table: Table) -> Delays:
-    """Reads `[delays]`; what is left out has the defaults of W06."""
-    usual = Delays()
-    names = {"first": "first", "base": "base", "max": "maximum", "min_gap": "min_gap"}
-    given = {names[key]: table.duration(key) or getattr(usual, names[key]) for key in names}
-    delays = Delays(**given, jitter=table.one_of("jitter", ("half", "full"), "half"), typical=table.duration("typical"))
-    if delays.min_gap < timedelta(seconds=1):
-        table.fault("min_gap", "is less than one second")
-    if not timedelta(0) < delays.base <= delays.maximum:
-        table.fault("base", "must be more than 0 and at most max")
-    if delays.maximum < delays.min_gap:
-        table.fault("max", "is less than min_gap")
-    return delays
-
-
-def read_hints(tables: Sequence[Table], compile_path: CompilePath) -> list[Hint]:
-    """Reads `[[hints]]`: where the provider says when to look again (W07)."""
-    found = []
-    for table in tables:
-        unit = HintUnit(table.one_of("unit", [unit.value for unit in HintUnit]))
-        header, path = table.optional_text("header"), read_path(table, "path", compile_path)
-        if ("header" in table.values) == ("path" in table.values):
-            table.fault("header", "or path: give exactly one of them")
-        only = table.one_of("only", [m.value for m in Meaning], Meaning.PENDING.value) if table.has("only") else None
-        found.append(Hint(unit, header, path, Meaning(only) if only else None))
-    return found
-
-
-def read_limits(table: Table, *, given: bool) -> Limits | None:
-    """Reads `[limits]`: all four or none (W41: none is ever made up)."""
-    deadline = table.duration("deadline")
-    counts = [table.whole(key, least=least) for key, least in (("requests", 1), ("transport_failures", 0), ("throttles", 0))]
-    if not given:
-        return None
-    for key in ("deadline", "requests", "transport_failures", "throttles"):
-        if key not in table.values:
-            table.fault(key, "is missing: a contract gives all four limits or no [limits] at all")
-    if deadline is not None and deadline <= timedelta(0):
-        table.fault("deadline", "must be more than 0")
-    requests, failures, throttles = counts
-    if deadline is None or requests is None or failures is None or throttles is None:
-        return None
-    return Limits(deadline.total_seconds(), requests, failures, throttles)
-
-
-def read_cancel(table: Table, *, given: bool) -> Cancel | None:
-    """Reads `[cancel]`: how the provider documents cancelling; nothing sends it by itself (W24)."""
-    method, url, effects = (table.optional_text(field.name) for field in fields(Cancel))
-    if not given:
-        return None
-    for key in ("method", "url", "effects"):
-        if key not in table.values:
-            table.fault(key, "is missing")
-    return Cancel(method or "", url or "", effects or "")

@@ -1,0 +1,92 @@
+"""Templates: texts of a contract with `{name}` in them: which names they use, what is wrong with them, and filling them."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from sereno.core.reading.document import nearest
+from sereno.core.values import Json
+
+PLACEHOLDER = re.compile(r"\{(\w+)(\*?)\}", re.ASCII)
+"""`{name}` is one path segment or query value; `{name*}` is a path of several segments (Google's operation names)."""
+
+CALLER_URL = "{job_id}"
+"""A template that is only this: the job id itself is the status URL, as the provider returned it."""
+
+BASE = "{base}"
+INPUT = "{input}"
+"""A text of a submit's body that is only this becomes the input itself, as JSON."""
+
+UNSAFE = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")
+"""What a URL cannot hold as it is."""
+
+
+def names_in(text: str) -> list[str]:
+    """The names that a template uses, in order."""
+    return [match[1] for match in PLACEHOLDER.finditer(text)]
+
+
+def texts_in(value: Json, where: str) -> Iterator[tuple[str, str]]:
+    """Every text inside a JSON value with its dotted place."""
+    waiting: list[tuple[str, object]] = [(where, value)]
+    while waiting:
+        here, found = waiting.pop()
+        if isinstance(found, str):
+            yield here, found
+        elif isinstance(found, dict):
+            waiting += [(f"{here}.{key}", inner) for key, inner in found.items()]
+        elif isinstance(found, list):
+            waiting += [(f"{here}[{index}]", inner) for index, inner in enumerate(found)]
+
+
+def text_problem(text: str, allowed: Collection[str]) -> str | None:
+    """Says which name of a text is not known, or None."""
+    for name in names_in(text):
+        if name not in allowed:
+            hint = nearest(name, allowed)
+            return (
+                f"{{{name}}} is not a parameter"
+                + (f"; {hint}" if hint else "")
+                + "; write { name } where braces are meant as text"
+            )
+    return None
+
+
+def url_problem(url: str, allowed: Collection[str]) -> str | None:
+    """Says what is wrong with a URL template whose names may be the allowed ones, or None. `{base}` may only begin it."""
+    if url == CALLER_URL:
+        return None
+    based = url == BASE or url.startswith(BASE + "/")
+    rest = url.removeprefix(BASE) if based else url
+    for name in names_in(rest):
+        if name not in allowed:
+            known = {*allowed, *(["base"] if based else [])}
+            return f"{{{name}}} is not a parameter" + (f"; {hint}" if (hint := nearest(name, known)) else "")
+    literal = PLACEHOLDER.sub("x", rest)
+    if not based and not re.match(r"https://[^/?#{}]+/", url):
+        return 'starts with "https://host/" or "{base}/", or is "{job_id}" alone'
+    if UNSAFE.search(literal) or "#" in literal:
+        return "holds characters that a URL cannot hold"
+    return None
+
+
+def fill_text(template: str, values: Mapping[str, str]) -> str:
+    """Puts values into a text as they are. Raises ValueError for a name that has no value."""
+    return PLACEHOLDER.sub(lambda match: value_of(match[1], values), template)
+
+
+def fill_json(template: Json, values: Mapping[str, str], submitted: Json) -> Json:
+    """Fills every text of a JSON template; a text that is only `{input}` becomes what is submitted."""
+    if isinstance(template, str):
+        return submitted if template == INPUT else fill_text(template, values)
+    if isinstance(template, dict):
+        return {key: fill_json(inner, values, submitted) for key, inner in template.items()}  # type: ignore[arg-type]
+    if isinstance(template, list):
+        return [fill_json(inner, values, submitted) for inner in template]  # type: ignore[arg-type]
+    return template
+
+
+def value_of(name: str, values: Mapping[str, str]) -> str:
+    """The value of a name. Raises ValueError where there is none."""
+    if name not in values:
+        raise ValueError(f"{{{name}}} has no value here")
+    return values[name]
