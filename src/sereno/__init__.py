@@ -22,7 +22,7 @@ from sereno.core.errors import (
 if TYPE_CHECKING:
     from sereno.app import Sereno
     from sereno.app import open_sereno as open
-    from sereno.service.operations import Wanted
+    from sereno.service.operations import Wanted, WantedSubmit
     from sereno.settings import PollModel as Poll
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "TooMuch",
     "Unavailable",
     "Wanted",
+    "WantedSubmit",
     "open",
 ]
 
@@ -46,6 +47,7 @@ _LAZY = {
     "Sereno": ("sereno.app", "Sereno"),
     "open": ("sereno.app", "open_sereno"),
     "Wanted": ("sereno.service.operations", "Wanted"),
+    "WantedSubmit": ("sereno.service.operations", "WantedSubmit"),
     "Poll": ("sereno.settings", "PollModel"),
 }
 

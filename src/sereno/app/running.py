@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sereno.core.errors import Unavailable
-from sereno.core.operation import OperationState
 from sereno.core.record import DeliveryRecord
+from sereno.core.waiting.lifecycle import LIVE
 from sereno.core.work import Kind, Principal
 from sereno.drivers.crew import Tally
 from sereno.drivers.loop import Driver, Upkeep
@@ -112,7 +112,7 @@ class Sereno:
 
         async def finished() -> bool:
             record = await self._deps.reads.operation(self.who, operation)
-            return record.operation.state is not OperationState.WAITING
+            return record.operation.state not in LIVE
 
         await self._drive(self._driver(Only(subject=operation, kinds=(Kind.OPERATION,)), slots=1), finished)
         if await finished():

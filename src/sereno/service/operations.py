@@ -1,48 +1,44 @@
-"""Operations as people and agents use them: register, wait, look, explain. Looking never sends anything (W36)."""
+"""Operations as people and agents use them: register, submit, wait, look, explain, change. Looking never sends anything (W36)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Any
+from dataclasses import dataclass, replace
+from datetime import datetime
 
-from sereno.core.budget import Allowance, Limits
-from sereno.core.contract import Contract, status_url, with_states
-from sereno.core.errors import Fault, NotAllowed, RequestError, SetupError, nearest
-from sereno.core.operation import OperationState, fingerprint
-from sereno.core.record import JournalEntry, OperationRecord
-from sereno.core.values import Json, format_duration
-from sereno.ports import NewOperation, Page
+from sereno.core.budget import Limits
+from sereno.core.contract import Contract, status_url
+from sereno.core.effect import ActionRef
+from sereno.core.errors import Fault, SetupError
+from sereno.core.operation import fingerprint
+from sereno.core.reading.calls import Via
+from sereno.core.record import CallRecord, JournalEntry, OperationRecord
+from sereno.core.values import Json
+from sereno.core.waiting.lifecycle import LIVE
+from sereno.ports import NewOperation, NewSubmit, Page
+from sereno.service import changes, submits
 from sereno.service.actions import resolve_actions
-from sereno.service.address import refusal_hint
+from sereno.service.changes import ContractChange, Proposal
 from sereno.service.deps import Deps
 from sereno.service.guess import secrets_of
+from sereno.service.wanted import (
+    Terms,
+    Wanted,
+    WantedSubmit,
+    account_of,
+    allowance_of,
+    credential_faults,
+    limits_of,
+    pool_of,
+    read_document,
+    refuse_address,
+    refuse_unproven,
+    texts_of,
+    warnings_of,
+)
+
+__all__ = ["ContractChange", "Operations", "Proposal", "Registered", "Story", "Wanted", "WantedSubmit"]
 
 STORY_PAGE = 1000
 """Journal entries that are read at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a caller may say about a wait; what is None comes from the contract (W41)."""
-
-    contract: str
-    job_id: str
-    account: str = ""
-    """Credential NAME."""
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    base: str | None = None
-    states: Mapping[str, Sequence[str]] | None = None
-    state_path: str | None = None
-    error_path: str | None = None
-    deadline: timedelta | None = None
-    business_deadline_at: datetime | None = None
-    max_status_requests: int | None = None
-    max_transport_failures: int | None = None
-    max_throttles: int | None = None
-    assistant_task_id: str | None = None
-    actions: Sequence[str] | None = None
-    allow_unproven_status: bool = False
-    """Grants status requests of a contract without evidence that they only observe (W12)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +58,16 @@ class Story:
     entries: Sequence[JournalEntry]
 
 
-MOST = 1_000_000_000
-"""No limit of a wait is higher: requests, failures, throttles, seconds."""
+@dataclass(frozen=True, slots=True)
+class _Agreed:
+    """What was checked of a caller's terms: nothing is wrong with it."""
+
+    contract: Contract
+    document: Mapping[str, Json]
+    url: str
+    account: str
+    limits: Limits
+    actions: Sequence[ActionRef]
 
 
 class Operations:
@@ -78,57 +82,56 @@ class Operations:
         Raises NotFound (contract), SetupError (limits, parameters), RequestError (no evidence), NotNow (another request's job).
         """
         deps = self._deps
-        document = self._document(wanted)
+        document = read_document(deps, wanted)
         contract = deps.plugins.contracts.contract(document)
-        faults = _credential_faults(deps, wanted)
-        faults += secrets_of(deps, _texts(wanted), "wait")
-        url = _url(contract, wanted, faults)
-        limits = _limits(contract, wanted, faults)
+        faults = secrets_of(deps, {"job": wanted.job_id}, "wait")
+        agreed = self._agree(wanted, document, _url(contract, wanted, faults), faults)
+        new = _new_wait(deps, wanted, agreed, await deps.definitions.now())
+        return await self._store(new, agreed)
+
+    async def submit(self, wanted: WantedSubmit) -> Registered:
+        """Stores a job that is to be started, with its key and its limits; the first step sends it. The same key gives the first
+        operation back, whatever its state (W31).
+
+        Raises NotFound, SetupError, RequestError (no [submit], no evidence), TooMuch (input), NotNow (the key had another input).
+        """
+        deps = self._deps
+        document = read_document(deps, wanted)
+        contract = deps.plugins.contracts.contract(document)
+        submit = submits.submit_of(contract)
+        wanted = wanted if wanted.key is not None else replace(wanted, key=submits.new_key(deps, submit))
+        faults = submits.check_submit(contract, submit, wanted)
+        faults += secrets_of(deps, {"input": wanted.input, "key": wanted.key}, "submit")
+        url = submits.submit_url(contract, submit, wanted, faults) if not faults else ""
+        agreed = self._agree(wanted, document, url, faults)
+        return await self._store(_new_submit(deps, wanted, agreed, await deps.definitions.now()), agreed)
+
+    def _agree(self, wanted: Terms, document: Mapping[str, Json], url: str, faults: list[Fault]) -> _Agreed:
+        """Checks what a wait and a submit have in common; every fault is listed at once. Raises SetupError, RequestError, NotAllowed."""
+        deps = self._deps
+        contract = deps.plugins.contracts.contract(document)
+        account = account_of(deps, contract, wanted, url)
+        faults += credential_faults(deps, account)
+        faults += secrets_of(deps, texts_of(wanted), "wait")
+        limits = limits_of(contract, wanted, faults)
         names = deps.loaded.settings.waiting.actions if wanted.actions is None else wanted.actions
         actions, more = resolve_actions(deps, names, where="wait", origin=deps.origin)
         faults += more
         if faults or limits is None:
             raise SetupError("this wait is not right; nothing was stored", faults)
-        _refuse_unproven(contract, wanted)
-        _refuse_address(deps, url)
-        now = await deps.definitions.now()
-        new = NewOperation(
-            contract=contract.name,
-            document=document,
-            account=wanted.account,
-            job_id=wanted.job_id,
-            url=url,
-            parameters=dict(wanted.parameters),
-            fingerprint=fingerprint(contract.name, wanted.account, wanted.job_id, url),
-            allowance=_allowance(limits, wanted, now),
-            pool=_pool(contract, wanted, url),
-            first_look_at=now + contract.delays.first,
-            user=deps.who.user,
-            assistant_task_id=wanted.assistant_task_id,
-            actions=tuple(actions),
-            min_gap=contract.delays.min_gap,
-        )
-        record, is_new = await deps.definitions.register(deps.who, new)
-        deps.ring()
-        return Registered(record, is_new, _arithmetic(contract, limits) if is_new else ())
+        refuse_unproven(contract, wanted)
+        refuse_address(deps, url)
+        return _Agreed(contract, document, url, account, limits, actions)
 
-    def _document(self, wanted: Wanted) -> Mapping[str, Json]:
-        document = self._deps.plugins.contracts.document(wanted.contract)
-        if document.get("states_from_caller") is True:
-            _need_states(document, wanted)
-        elif not (wanted.states or wanted.state_path or wanted.error_path):
-            return document
-        try:
-            return with_states(document, wanted.states or {}, wanted.state_path, error_path=wanted.error_path)
-        except ValueError as error:
-            raise RequestError(
-                str(error), subject=wanted.contract, hint="leave out the state words, --state-path and --error-path"
-            ) from error
+    async def _store(self, new: NewOperation, agreed: _Agreed) -> Registered:
+        record, is_new = await self._deps.definitions.register(self._deps.who, new)
+        self._deps.ring()
+        return Registered(record, is_new, warnings_of(agreed.contract, agreed.limits) if is_new else ())
 
     async def wait(self, operation: str) -> OperationRecord:
         """Drives this one operation until it stops waiting: a result, an end, or a question for a person."""
         record = await self.get(operation)
-        if record.operation.state is OperationState.WAITING:
+        if record.operation.state in LIVE:
             await self._deps.drive_one(record.operation.id)
         return await self.get(operation)
 
@@ -140,6 +143,10 @@ class Operations:
         """Operations, newest first."""
         return await self._deps.reads.operations(self._deps.who, Page(limit=limit, before=before, state=state))
 
+    async def calls(self, operation: str) -> Sequence[CallRecord]:
+        """The submit and the cancels, oldest first; causes no request."""
+        return await self._deps.reads.calls(self._deps.who, operation)
+
     async def explain(self, operation: str) -> Story:
         """The story of every decision, oldest first."""
         record = await self.get(operation)
@@ -150,46 +157,60 @@ class Operations:
             entries += tuple(page)
         return Story(record, entries)
 
+    async def propose_cancel(self, operation: str) -> Proposal:
+        """What cancelling at the provider would do. Raises NotNow where the contract does not document it."""
+        return await changes.propose_cancel(self._deps, await self.get(operation))
 
-def _texts(wanted: Wanted) -> Mapping[str, object]:
-    """What a caller wrote, by the names of the flags; none of it may be a secret."""
-    return {
-        "job": wanted.job_id,
-        "base": wanted.base,
-        "param": wanted.parameters,
-        "credential": wanted.account,
-        "states": wanted.states,
-        "state_path": wanted.state_path,
-        "error_path": wanted.error_path,
-        "task_id": wanted.assistant_task_id,
-    }
+    async def cancel(self, operation: str, *, shown: Proposal | None = None) -> OperationRecord:
+        """Has the job cancelled at the provider, where the contract documents how: the next step sends it. A person's decision (W20).
 
+        `shown` is what the person saw; without it the present state counts as seen. Raises NotNow, NotAllowed (not a person).
+        """
+        proposal = shown or await self.propose_cancel(operation)
+        return await changes.cancel(self._deps, await self.get(operation), proposal.statement)
 
-def _need_states(document: Mapping[str, Json], wanted: Wanted) -> None:
-    """A generic contract knows no words and no place of its own: what is missing is named at once."""
-    state = document.get("state")
-    known = isinstance(state, dict) and (state.get("path") is not None or state.get("from") == "http")
-    faults = []
-    if not (wanted.states or {}).get("success"):
-        faults.append(Fault("wait.success", "is missing", "name the state words that mean success: --success done,finished"))
-    if wanted.state_path is None and not known:
-        faults.append(Fault("wait.state_path", "is missing", "name the field that holds the state: --state-path status"))
-    if faults:
-        if "limits" not in document and (missing := _missing_limits(_given_limits(wanted), wanted.contract)):
-            faults.append(missing)
-        raise SetupError(f"contract {wanted.contract} leaves the states to you; nothing was stored", faults)
+    async def propose_resubmit(self, operation: str) -> Proposal:
+        """What submitting anew would do. Raises NotNow (not ended, or not submitted here), NotAllowed (not a person)."""
+        deps, record = self._deps, await self.get(operation)
+        submits.refuse_resubmit(deps, record.operation)
+        await submits.first_submit(deps, record.operation)
+        submit = submits.submit_of(await changes.pinned_contract(deps, record.operation))
+        statement = {**changes.standing_of(deps, record.operation, await deps.definitions.now()), "effects": submit.effects}
+        title = f"Submit the job of {record.operation.id} anew at {record.operation.contract}"
+        return Proposal(record.operation.id, title, submit.effects, statement)
 
+    async def resubmit(self, operation: str, *, shown: Proposal | None = None) -> Registered:
+        """Starts the same job anew: a new operation with a new key, the first one's input, parameters, contract and limits (W21)."""
+        proposal = shown or await self.propose_resubmit(operation)
+        deps, record = self._deps, await self.get(operation)
+        submits.refuse_resubmit(deps, record.operation)
+        contract = await changes.pinned_contract(deps, record.operation)
+        new = await submits.again(deps, record.operation, contract, proposal.statement)
+        stored, is_new = await deps.definitions.register(deps.who, new)
+        deps.ring()
+        return Registered(stored, is_new)
 
-def _credential_faults(deps: Deps, wanted: Wanted) -> list[Fault]:
-    known = deps.loaded.settings.credentials
-    if not wanted.account or wanted.account in known:
-        return []
-    near = nearest(wanted.account, list(known))
-    hint = f"did you mean `{near}`?" if near else f"add [credentials.{wanted.account}] to the settings"
-    return [Fault("wait.credential", f"no credential named `{wanted.account}`", hint)]
+    async def push(self, operation: str, body: bytes = b"", content_type: str = "application/json") -> OperationRecord:
+        """Takes a provider's call-back: it wakes a look and never decides there; without a status call it is read (W35).
+
+        Raises NotNow where nothing is waited for, TooMuch beyond 1 MB.
+        """
+        return await changes.push(self._deps, await self.get(operation), body, content_type)
+
+    async def contract_change(self, operation: str) -> ContractChange:
+        """What differs between the operation's contract and the present one of that name."""
+        return await changes.contract_change(self._deps, await self.get(operation))
+
+    async def update_contract(self, operation: str, *, shown: ContractChange | None = None) -> OperationRecord:
+        """Lets the operation follow the present contract of that name. A person's decision."""
+        record = await self.get(operation)
+        return await changes.update_contract(self._deps, record, shown or await changes.contract_change(self._deps, record))
 
 
 def _url(contract: Contract, wanted: Wanted, faults: list[Fault]) -> str:
+    """The status address; '' for a provider that calls back."""
+    if contract.via is Via.PUSH:
+        return ""
     try:
         return status_url(contract, job_id=wanted.job_id, parameters=dict(wanted.parameters), base=wanted.base)
     except ValueError as error:
@@ -198,93 +219,52 @@ def _url(contract: Contract, wanted: Wanted, faults: list[Fault]) -> str:
         return ""
 
 
-def _refuse_unproven(contract: Contract, wanted: Wanted) -> None:
-    """Raises RequestError for a status request that nothing proves to only observe (W12)."""
-    if contract.observational is None and not wanted.allow_unproven_status:
-        raise RequestError(
-            f"contract {contract.name} gives no evidence that its status request only observes",
-            subject=contract.name,
-            hint="grant it for this operation with --allow-unproven-status, or state the evidence in the contract",
-            code="not_observational",
-        )
-
-
-def _refuse_address(deps: Deps, url: str) -> None:
-    """An address that the gate would refuse is refused before anything is stored or counted. Raises NotAllowed."""
-    if (problem := deps.address_check(url)) is not None:
-        hint = refusal_hint(deps, url, problem)
-        raise NotAllowed(f"the address of the job is refused: {problem}", subject=url[:200], hint=hint, code="egress_refused")
-
-
-def _limits(contract: Contract, wanted: Wanted, faults: list[Fault]) -> Limits | None:
-    given = _given_limits(wanted)
-    for name, least in (("deadline_s", 1), ("max_status_requests", 1), ("max_transport_failures", 0), ("max_throttles", 0)):
-        if name in given and given[name] < least:
-            faults.append(Fault(f"wait.{name}", f"must be at least {least}, not {given[name]:g}"))
-        elif name in given and given[name] > MOST:
-            faults.append(Fault(f"wait.{name}", f"must be at most {MOST:,}"))
-    if contract.limits is not None:
-        return replace(contract.limits, **given)
-    if (missing := _missing_limits(given, contract.name)) is not None:
-        faults.append(missing)
-        return None
-    return Limits(**given)
-
-
-def _given_limits(wanted: Wanted) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "deadline_s": wanted.deadline.total_seconds() if wanted.deadline is not None else None,
-        "max_status_requests": wanted.max_status_requests,
-        "max_transport_failures": wanted.max_transport_failures,
-        "max_throttles": wanted.max_throttles,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-_LIMIT_FLAGS = {
-    "deadline_s": "--deadline",
-    "max_status_requests": "--max-requests",
-    "max_transport_failures": "--max-failures",
-    "max_throttles": "--max-throttles",
-}
-
-
-def _missing_limits(given: Mapping[str, Any], contract: str) -> Fault | None:
-    missing = [flag for name, flag in _LIMIT_FLAGS.items() if name not in given]
-    if not missing:
-        return None
-    example = "for example --deadline 2h --max-requests 100 --max-failures 10 --max-throttles 10"
-    return Fault("wait", f"contract {contract} has no limits of its own; give {', '.join(missing)}", example)
-
-
-def _allowance(limits: Limits, wanted: Wanted, now: datetime) -> Allowance:
-    return Allowance(
-        deadline_at=now + timedelta(seconds=limits.deadline_s),
-        business_deadline_at=wanted.business_deadline_at,
-        max_status_requests=limits.max_status_requests,
-        max_transport_failures=limits.max_transport_failures,
-        max_throttles=limits.max_throttles,
+def _new_submit(deps: Deps, wanted: WantedSubmit, agreed: _Agreed, now: datetime) -> NewOperation:
+    """The operation that starts with its submit; the first look is planned when the submit is answered."""
+    contract, submit, key = agreed.contract, submits.submit_of(agreed.contract), wanted.key or ""
+    return NewOperation(
+        contract=contract.name,
+        document=agreed.document,
+        account=agreed.account,
+        job_id="",
+        url="",
+        parameters=_parameters(wanted),
+        fingerprint=submits.submit_fingerprint(contract.name, agreed.account, wanted.input, key),
+        allowance=allowance_of(agreed.limits, wanted, now),
+        pool=pool_of(contract, agreed.account, agreed.url),
+        first_look_at=now,
+        user=deps.who.user,
+        assistant_task_id=wanted.assistant_task_id,
+        actions=tuple(agreed.actions),
+        min_gap=contract.delays.min_gap,
+        submit=NewSubmit(wanted.input, key, submits.statement_of(deps, submit)),
+        pushed_only=contract.via is Via.PUSH,
     )
 
 
-def _pool(contract: Contract, wanted: Wanted, url: str) -> str:
-    """One shared limit per provider and credential (W29); generic contracts share by host."""
-    host = url.split("/")[2] if "//" in url else contract.name
-    return f"provider:{host}" + (f":{wanted.account}" if wanted.account else "")
+def _parameters(wanted: Terms) -> Mapping[str, str]:
+    """The caller's values; `base` among them where it replaces the contract's own address."""
+    return {**wanted.parameters, **({"base": wanted.base} if wanted.base is not None else {})}
 
 
-def _arithmetic(contract: Contract, limits: Limits) -> list[str]:
-    """Warns where the numbers cannot work together, with the arithmetic (W41)."""
-    warnings = []
-    deadline = timedelta(seconds=limits.deadline_s)
-    shortest = contract.delays.first + (limits.max_status_requests - 1) * contract.delays.min_gap
-    if shortest > deadline:
-        warnings.append(
-            f"{limits.max_status_requests} requests need at least {format_duration(shortest)} (first look {format_duration(contract.delays.first)}"
-            f" + {limits.max_status_requests - 1} x {format_duration(contract.delays.min_gap)}), but the deadline is {format_duration(deadline)}"
-        )
-    if contract.retention is not None and deadline > contract.retention:
-        warnings.append(
-            f"the deadline of {format_duration(deadline)} is later than the provider keeps a result ({format_duration(contract.retention)})"
-        )
-    return warnings
+def _new_wait(deps: Deps, wanted: Wanted, agreed: _Agreed, now: datetime) -> NewOperation:
+    contract, url = agreed.contract, agreed.url
+    allowance = allowance_of(agreed.limits, wanted, now)
+    pushed_only = contract.via is Via.PUSH
+    return NewOperation(
+        contract=contract.name,
+        document=agreed.document,
+        account=agreed.account,
+        job_id=wanted.job_id,
+        url=url,
+        parameters=_parameters(wanted),
+        fingerprint=fingerprint(contract.name, agreed.account, wanted.job_id, url),
+        allowance=allowance,
+        pool=pool_of(contract, agreed.account, url),
+        first_look_at=allowance.stops_at()[0] if pushed_only else now + contract.delays.first,
+        user=deps.who.user,
+        assistant_task_id=wanted.assistant_task_id,
+        actions=tuple(agreed.actions),
+        min_gap=contract.delays.min_gap,
+        pushed_only=pushed_only,
+    )

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from types import TracebackType
 
 NOUNS = ("poll", "operation", "escalation", "run", "delivery", "contract", "config")
-VERBS = ("init", "up", "once", "wait", "apply", "demo", "doctor", "backup", "restore")
+VERBS = ("init", "up", "once", "wait", "submit", "apply", "demo", "doctor", "backup", "restore")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -2,18 +2,16 @@
 
 import asyncio
 import io
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from dataclasses import fields
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from sereno.core.errors import Fault, SetupError
-from sereno.core.operation import OperationState
 from sereno.core.record import OperationRecord
-from sereno.core.values import parse_duration
+from sereno.core.waiting.lifecycle import LIVE
 from sereno.faces.cli.follow import Progress
 from sereno.faces.cli.interrupts import Interrupts, counted_interrupts
 from sereno.faces.cli.output import EXIT_OK, Output, safe
@@ -21,6 +19,7 @@ from sereno.faces.cli.pulse import is_running
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.escalations import escalation_row, show_escalation
 from sereno.faces.cli.show.operations import exit_code_of, operation_row, show_end
+from sereno.faces.cli.terms import JOB, LIMITS, TELL, AllFlags, JobFlags, LimitFlags, TellFlags, terms_of
 from sereno.service.operations import Wanted
 
 if TYPE_CHECKING:
@@ -28,80 +27,6 @@ if TYPE_CHECKING:
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the record. They read the database; the provider is not asked by them (W36)."""
-_STATES = ("success", "failure", "pending", "cancelled", "expired")
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class LimitFlags:
-    """The limits of one wait; what is left out comes from the contract (W41)."""
-
-    deadline: Annotated[str | None, Parameter(name="--deadline", help="Longest wait from now: 90s, 2h.")] = None
-    business_deadline: Annotated[
-        str | None,
-        Parameter(name="--business-deadline", help="When the result is of no use any more: 2h, or 2026-12-01T18:00:00Z."),
-    ] = None
-    max_requests: Annotated[int | None, Parameter(name="--max-requests", help="Most status requests.")] = None
-    max_failures: Annotated[int | None, Parameter(name="--max-failures", help="Most requests that got no answer.")] = None
-    max_throttles: Annotated[int | None, Parameter(name="--max-throttles", help="Most answers that said: too many requests.")] = (
-        None
-    )
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class JobFlags:
-    """Where the job is and how its answers are read."""
-
-    credential: Annotated[str, Parameter(name="--credential", help="Name of the [credentials.NAME] of the account.")] = ""
-    param: Annotated[
-        tuple[str, ...], Parameter(name="--param", help="Another parameter of the contract, as name=value; may be repeated.")
-    ] = ()
-    base: Annotated[
-        str | None, Parameter(name="--base", help="Base URL of the service, for contracts without an address of their own.")
-    ] = None
-    state_path: Annotated[
-        str | None, Parameter(name="--state-path", help="JMESPath to the state word, for generic contracts.")
-    ] = None
-    error_path: Annotated[
-        str | None, Parameter(name="--error-path", help="JMESPath to the provider's error text, for generic contracts.")
-    ] = None
-    success: Annotated[str | None, Parameter(name="--success", help="State words that mean success, with commas.")] = None
-    failure: Annotated[str | None, Parameter(name="--failure", help="State words that mean failure.")] = None
-    pending: Annotated[str | None, Parameter(name="--pending", help="State words that mean: still at it.")] = None
-    cancelled: Annotated[str | None, Parameter(name="--cancelled", help="State words that mean cancelled.")] = None
-    expired: Annotated[str | None, Parameter(name="--expired", help="State words that mean expired.")] = None
-    allow_unproven_status: Annotated[
-        bool,
-        Parameter(name="--allow-unproven-status", help="Grant status requests although nothing proves that they only observe."),
-    ] = False
-
-    def states(self) -> Mapping[str, Sequence[str]] | None:
-        """The state words that were given, by meaning; None where none were."""
-        given = {name: getattr(self, name) for name in _STATES}
-        return {name: [word.strip() for word in words.split(",")] for name, words in given.items() if words} or None
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class TellFlags:
-    """Who is told, and whether this command stays."""
-
-    action: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name="--action", help="Action that carries the end or a question; may be repeated. Default: [waiting] actions."
-        ),
-    ] = ()
-    task_id: Annotated[str | None, Parameter(name="--task-id", help="Id of the assistant's task that this wait belongs to.")] = (
-        None
-    )
-    detach: Annotated[bool, Parameter(name="--detach", help="Only register it; `sereno up` or `sereno wait op_…` drives it.")] = (
-        False
-    )
-
-
-_LIMITS, _JOB, _TELL = LimitFlags(), JobFlags(), TellFlags()
 
 
 def wait(
@@ -111,9 +36,9 @@ def wait(
     job_id: Annotated[str | None, Parameter(help="Id of the job at the provider, or its status URL.")] = None,
     /,
     *,
-    limits: LimitFlags = _LIMITS,
-    job: JobFlags = _JOB,
-    tell: TellFlags = _TELL,
+    limits: LimitFlags = LIMITS,
+    job: JobFlags = JOB,
+    tell: TellFlags = TELL,
     flags: Flags = DEFAULT,
 ) -> int:
     """Wait for a job that somebody else runs, to its result, its end or a question to you. The same job attaches to its open wait."""
@@ -125,17 +50,14 @@ def wait(
             out.say(f"Registered {operation}. `sereno up` drives it; sereno wait {operation} follows it.")
             out.answer("wait", {"operation": operation_row(record), "escalation": None})
             return EXIT_OK
-        record = await _follow(sereno, out, operation, interrupts)
-        return _tell_end(sereno, out, record)
+        return await follow(sereno, out, operation, interrupts, schema="wait")
 
     # This terminal is told the end or the question in full below; the same words by the console action would come twice.
     with counted_interrupts() as interrupts:
         return run(flags, body, console=io.StringIO(), creates=not contract.startswith("op_"))
 
 
-async def _operation(
-    sereno: "Sereno", out: Output, words: tuple[str, str | None], flags: tuple[LimitFlags, JobFlags, TellFlags]
-) -> str:
+async def _operation(sereno: "Sereno", out: Output, words: tuple[str, str | None], flags: AllFlags) -> str:
     """The id of the wait: an open one, or a new one."""
     contract, job_id = words
     if job_id is None:
@@ -143,7 +65,11 @@ async def _operation(
             _refuse_flags(contract, flags)
             return (await sereno.operations.get(contract)).operation.id
         raise SetupError(f"which job at {safe(contract)}? nothing was started", hint=f"sereno wait {safe(contract)} JOB_ID")
-    registered = await sereno.operations.register(_wanted(contract, job_id, *flags, now=sereno.kit.clock.now()))
+    faults: list[Fault] = []
+    terms = terms_of(flags, sereno.kit.clock.now(), faults)
+    if faults:
+        raise SetupError("this wait is not right; nothing was stored", faults)
+    registered = await sereno.operations.register(Wanted(contract, job_id, **terms))
     operation = registered.record.operation
     for warning in registered.warnings:
         out.remark(f"attention: {warning}")
@@ -157,12 +83,12 @@ async def _operation(
     return operation.id
 
 
-def _refuse_flags(operation: str, flags: tuple[LimitFlags, JobFlags, TellFlags]) -> None:
+def _refuse_flags(operation: str, flags: AllFlags) -> None:
     """Limits, words and actions are set when a wait is registered; silence here would look like consent. Raises SetupError."""
     limits, job, tell = flags
     given = [
         f"--{field.name.replace('_', '-')}"
-        for group, defaults in ((limits, _LIMITS), (job, _JOB), (tell, _TELL))
+        for group, defaults in ((limits, LIMITS), (job, JOB), (tell, TELL))
         for field in fields(group)
         if field.name != "detach" and getattr(group, field.name) != getattr(defaults, field.name)
     ]
@@ -173,65 +99,9 @@ def _refuse_flags(operation: str, flags: tuple[LimitFlags, JobFlags, TellFlags])
         )
 
 
-def _wanted(contract: str, job_id: str, limits: LimitFlags, job: JobFlags, tell: TellFlags, *, now: datetime) -> Wanted:
-    faults: list[Fault] = []
-    deadline = _span("--deadline", limits.deadline, faults)
-    business = _instant("--business-deadline", limits.business_deadline, now, faults)
-    parameters = _pairs("--param", job.param, faults)
-    if faults:
-        raise SetupError("this wait is not right; nothing was stored", faults)
-    return Wanted(
-        contract=contract,
-        job_id=job_id,
-        account=job.credential,
-        parameters=parameters,
-        base=job.base,
-        states=job.states(),
-        state_path=job.state_path,
-        error_path=job.error_path,
-        deadline=deadline,
-        business_deadline_at=business,
-        max_status_requests=limits.max_requests,
-        max_transport_failures=limits.max_failures,
-        max_throttles=limits.max_throttles,
-        assistant_task_id=tell.task_id,
-        actions=tell.action or None,
-        allow_unproven_status=job.allow_unproven_status,
-    )
-
-
-def _span(flag: str, text: str | None, faults: list[Fault]) -> timedelta | None:
-    try:
-        return None if text is None else parse_duration(text)
-    except ValueError as error:
-        faults.append(Fault(flag, str(error)))
-        return None
-
-
-def _instant(flag: str, text: str | None, now: datetime, faults: list[Fault]) -> datetime | None:
-    """A duration from now, or an instant with its zone (without one: the system's)."""
-    if text is None:
-        return None
-    try:
-        return now + parse_duration(text)
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        faults.append(Fault(flag, f"{text[:80]!r} is neither a duration nor an instant", "write 2h or 2026-12-01T18:00:00Z"))
-        return None
-
-
-def _pairs(flag: str, pairs: Sequence[str], faults: list[Fault]) -> dict[str, str]:
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if name and equals:
-            found[name] = value
-        else:
-            faults.append(Fault(flag, "is not name=value", f"write for example {flag} repo=name"))
-    return found
+async def follow(sereno: "Sereno", out: Output, operation: str, interrupts: Interrupts, *, schema: str) -> int:
+    """Follows an open operation to its end, to a question or to an interrupt, and tells it; answers the exit code."""
+    return _tell_end(sereno, out, await _follow(sereno, out, operation, interrupts), schema)
 
 
 async def _follow(sereno: "Sereno", out: Output, operation: str, interrupts: Interrupts) -> OperationRecord:
@@ -268,22 +138,22 @@ async def _follow(sereno: "Sereno", out: Output, operation: str, interrupts: Int
     return await sereno.operations.get(operation)
 
 
-def _tell_end(sereno: "Sereno", out: Output, record: OperationRecord) -> int:
+def _tell_end(sereno: "Sereno", out: Output, record: OperationRecord, schema: str) -> int:
     operation, now = record.operation, sereno.kit.clock.now()
     question = operation.open_escalation
-    if operation.state is OperationState.WAITING:
+    if operation.state in LIVE:
         out.remark(
-            f"Interrupted; {operation.id} is still open. {_driven(sereno, record, now)} Come back: sereno wait {operation.id}"
+            f"Interrupted; {operation.id} is still open. {driven(sereno, record, now)} Come back: sereno wait {operation.id}"
         )
     elif question is not None:
         show_escalation(out, question, now)
     else:
         show_end(out, operation)
-    out.answer("wait", {"operation": operation_row(record), "escalation": None if question is None else escalation_row(question)})
+    out.answer(schema, {"operation": operation_row(record), "escalation": None if question is None else escalation_row(question)})
     return exit_code_of(operation)
 
 
-def _driven(sereno: "Sereno", record: OperationRecord, now: datetime) -> str:
+def driven(sereno: "Sereno", record: OperationRecord, now: datetime) -> str:
     """Says whether any process drives the wait now."""
     if is_running(sereno.loaded.database):
         return "A running `sereno up` goes on with it."

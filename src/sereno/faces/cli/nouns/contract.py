@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from sereno.core.contract import Contract
+from sereno.core.reading.calls import Call, Submit, Via
 from sereno.faces.cli.output import Output
 from sereno.faces.cli.session import DEFAULT, Flags, run_plain
 from sereno.faces.cli.show.words import brief
@@ -70,8 +71,9 @@ def _show(out: Output, contract: Contract) -> None:
     out.say(f"{contract.name} {contract.version}: {contract.title}")
     out.pairs(
         [
-            ("status call", f"{contract.method} {contract.url}"),
+            ("status call", _call(contract.status) if contract.via is not Via.PUSH else "none: the provider calls back"),
             ("parameters", ", ".join(contract.parameters)),
+            ("credential", contract.credential),
             ("origins", ", ".join(contract.origins) or "that of the address you give"),
             ("only observes", contract.observational or "no evidence: each wait needs --allow-unproven-status"),
             ("first look", f"after {brief(delays.first)}"),
@@ -79,6 +81,7 @@ def _show(out: Output, contract: Contract) -> None:
             ("limits", "you give them" if limits is None else _limits(limits)),
             ("success allows", contract.allows),
             ("without success", f"the {contract.decides_next} decides"),
+            ("submitting", "not described" if contract.submit is None else _submit(contract.submit)),
             ("cancelling", "not documented" if contract.cancel is None else contract.cancel.effects),
             ("source", contract.source),
             ("evidence", contract.verified),
@@ -90,6 +93,16 @@ def _show(out: Output, contract: Contract) -> None:
         words.setdefault(meaning.value, []).append(word)
     out.say("  states" if words else "  states: you give them with --success, --failure, --pending …")
     out.pairs([(meaning, ", ".join(found)) for meaning, found in words.items()], indent="    ")
+
+
+def _call(call: Call) -> str:
+    return f"{call.service or 'mcp'} {call.operation} {call.url}".rstrip() if call.operation else f"{call.method} {call.url}"
+
+
+def _submit(submit: Submit) -> str:
+    key = submit.idempotency
+    honoured = "no key: a lost answer asks a person" if key is None else f"a key in the {key.place}, kept {brief(key.window)}"
+    return f"{_call(submit.call)}; {submit.effects or 'its effects are not described'}; {honoured}"
 
 
 def _limits(limits: Any) -> str:

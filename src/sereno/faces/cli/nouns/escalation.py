@@ -1,6 +1,5 @@
 """`sereno escalation`: questions to people, and their one answer."""
 
-import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +7,7 @@ from cyclopts import App, Parameter
 
 from sereno.core.errors import RequestError
 from sereno.core.escalation import Escalation
+from sereno.faces.cli.given import typed
 from sereno.faces.cli.nouns.states import one_of
 from sereno.faces.cli.output import EXIT_REFUSED, Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
@@ -97,15 +97,4 @@ def _agreed(out: Output, question: Escalation, option: str, sereno: "Sereno") ->
     chosen = next(one for one in question.options if one.key == option)
     out.say()
     out.paragraph(f"{chosen.key}: {chosen.says}")
-    return _typed("Answer so? Type yes: ") in ("y", "yes")
-
-
-def _typed(prompt: str) -> str:
-    """What a person types; the end of input is nothing. Ctrl-C ends the command at once, although a loop is running."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return input(prompt).strip().lower()
-    except EOFError:
-        return ""
-    finally:
-        signal.signal(signal.SIGINT, before)
+    return typed("Answer so? Type yes: ") in ("y", "yes")

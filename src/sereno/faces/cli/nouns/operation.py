@@ -1,27 +1,35 @@
-"""`sereno operation`: looking at waits. Looking reads the record and never asks the provider (W36)."""
+"""`sereno operation`: looking at waits, and what a person may decide about one. Looking never asks the provider (W36)."""
 
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from sereno.core.operation import OperationState
+from sereno.core.record import OperationRecord
+from sereno.faces.cli.given import confirmed, read_given
 from sereno.faces.cli.nouns.states import one_of
-from sereno.faces.cli.output import Output
+from sereno.faces.cli.output import EXIT_OK, EXIT_REFUSED, Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
-from sereno.faces.cli.show.operations import list_operations, operation_row, show_operation, show_story, story_rows
+from sereno.faces.cli.show.decisions import show_change, show_proposal
+from sereno.faces.cli.show.operations import list_operations, operation_row, progress_line, show_operation
+from sereno.faces.cli.show.story import show_story, story_rows
+from sereno.faces.cli.verbs_wait import driven
+from sereno.service.changes import MAX_PUSH
 
 if TYPE_CHECKING:
     from sereno.app import Sereno
 
-app = App(name="operation", help="Look at waits for other people's jobs. Looking never asks the provider.")
+app = App(name="operation", help="Look at waits for other people's jobs, and decide about one. Looking never asks the provider.")
 Id = Annotated[str, Parameter(help="Operation id, op_….")]
+Yes = Annotated[bool, Parameter(name="--yes", help="Decide without being asked; needed where there is no terminal.")]
 
 
 @app.command(name="list")
 def list_(
     *,
     state: Annotated[
-        str | None, Parameter(help="Only these: open, waiting, escalated, succeeded, failed, cancelled, expired, stopped.")
+        str | None,
+        Parameter(help="Only these: open, submitting, waiting, escalated, succeeded, failed, cancelled, expired, stopped."),
     ] = None,
     limit: Annotated[int, Parameter(help="At most this many, newest first.")] = 50,
     flags: Flags = DEFAULT,
@@ -38,12 +46,13 @@ def list_(
 
 @app.command
 def show(operation: Id, /, *, flags: Flags = DEFAULT) -> int:
-    """Show one wait: state, limits and what is used, next look, result."""
+    """Show one wait: state, limits and what is used, next look, submit and cancels, result."""
 
     async def body(sereno: "Sereno", out: Output) -> None:
         record = await sereno.operations.get(operation)
-        show_operation(out, record, sereno.kit.clock.now())
-        out.answer("operation", operation_row(record))
+        calls = await sereno.operations.calls(record.operation.id)
+        show_operation(out, record, calls, sereno.kit.clock.now())
+        out.answer("operation", operation_row(record, calls))
 
     return run(flags, body)
 
@@ -58,3 +67,87 @@ def explain(operation: Id, /, *, flags: Flags = DEFAULT) -> int:
         out.answer("story", {"operation": operation_row(story.record), "entries": story_rows(story)})
 
     return run(flags, body)
+
+
+@app.command
+def cancel(operation: Id, /, *, yes: Yes = False, flags: Flags = DEFAULT) -> int:
+    """Have the job cancelled at the provider, where its contract documents how. Shows what that does, and asks."""
+
+    async def body(sereno: "Sereno", out: Output) -> int:
+        proposal = await sereno.operations.propose_cancel(operation)
+        show_proposal(out, proposal)
+        if not confirmed(out, yes=yes, question="Cancel it?", subject=operation):
+            out.say("Nothing was changed.")
+            return EXIT_REFUSED
+        record = await sereno.operations.cancel(operation, shown=proposal)
+        _tell_changed(sereno, out, record, "The cancel is recorded; the next step sends it.")
+        out.answer("cancel", {"operation": operation_row(record)})
+        return EXIT_OK
+
+    return run(flags, body)
+
+
+@app.command
+def resubmit(operation: Id, /, *, yes: Yes = False, flags: Flags = DEFAULT) -> int:
+    """Start the same job anew, as a new operation with a new key. Only for a job that ended without success."""
+
+    async def body(sereno: "Sereno", out: Output) -> int:
+        proposal = await sereno.operations.propose_resubmit(operation)
+        show_proposal(out, proposal)
+        if not confirmed(out, yes=yes, question="Submit it anew?", subject=operation):
+            out.say("Nothing was changed.")
+            return EXIT_REFUSED
+        registered = await sereno.operations.resubmit(operation, shown=proposal)
+        _tell_changed(sereno, out, registered.record, f"Registered {registered.record.operation.id}, for {operation}.")
+        out.answer("resubmit", {"operation": operation_row(registered.record)})
+        return EXIT_OK
+
+    return run(flags, body)
+
+
+@app.command
+def push(
+    operation: Id,
+    /,
+    *,
+    body: Annotated[
+        str | None, Parameter(name="--body", help="What the provider called back with: text, @FILE, or - for standard input.")
+    ] = None,
+    content_type: Annotated[str, Parameter(name="--content-type", help="Its media type.")] = "application/json",
+    flags: Flags = DEFAULT,
+) -> int:
+    """Hand over a provider's call-back. It makes the next look due earlier, but never inside a wait that the provider asked for."""
+
+    async def hand_over(sereno: "Sereno", out: Output) -> int:
+        given = b"" if body is None else read_given("--body", body, MAX_PUSH)
+        record = await sereno.operations.push(operation, given, content_type)
+        _tell_changed(sereno, out, record, "The call-back is recorded.")
+        out.answer("push", {"operation": operation_row(record)})
+        return EXIT_OK
+
+    return run(flags, hand_over)
+
+
+@app.command
+def contract(operation: Id, /, *, yes: Yes = False, flags: Flags = DEFAULT) -> int:
+    """Show how the operation's contract differs from the present one of that name; with --yes, follow the present one."""
+
+    async def body(sereno: "Sereno", out: Output) -> int:
+        change = await sereno.operations.contract_change(operation)
+        show_change(out, change)
+        record = await sereno.operations.get(operation)
+        if yes and change.lines:
+            record = await sereno.operations.update_contract(operation, shown=change)
+            _tell_changed(sereno, out, record, "The operation follows the present contract from now on.")
+        rows = {"contract": change.contract, "pinned": change.pinned, "present": change.present, "differences": change.lines}
+        out.answer("operation_contract", {"operation": operation_row(record), **rows})
+        return EXIT_OK
+
+    return run(flags, body)
+
+
+def _tell_changed(sereno: "Sereno", out: Output, record: OperationRecord, says: str) -> None:
+    operation, now = record.operation, sereno.kit.clock.now()
+    out.say(f"{says} {operation.id} is {operation.state}: {progress_line(operation, now)}")
+    if record.due is not None:
+        out.say(f"{driven(sereno, record, now)} Follow it: sereno wait {operation.id}")

@@ -1,16 +1,15 @@
-"""Operations: a line, a page, the story of W26, and the exit code that an end means."""
+"""Operations: a line, a page, and the exit code that an end means."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from sereno.core.call import CallKind
 from sereno.core.escalation import Category
 from sereno.core.operation import Operation, OperationState
-from sereno.core.record import JournalEntry, OperationRecord
-from sereno.core.values import Json, from_micros
+from sereno.core.record import CallRecord, OperationRecord
 from sereno.faces.cli.output import EXIT_ESCALATED, EXIT_INTERRUPTED, EXIT_JOB_FAILED, EXIT_LIMIT, EXIT_OK, Output, safe
-from sereno.faces.cli.show.words import DELAYS, away, brief, soon
-from sereno.service.operations import Story
+from sereno.faces.cli.show.words import CALLS, DELAYS, away, soon
 
 LIMITS = frozenset(
     {
@@ -23,6 +22,7 @@ LIMITS = frozenset(
 """Categories that a limit of ours ended: exit code 5."""
 
 _CODES = {
+    OperationState.SUBMITTING: EXIT_INTERRUPTED,
     OperationState.WAITING: EXIT_INTERRUPTED,
     OperationState.SUCCEEDED: EXIT_OK,
     OperationState.FAILED: EXIT_JOB_FAILED,
@@ -37,8 +37,8 @@ def exit_code_of(operation: Operation) -> int:
     return _CODES.get(operation.state, asked)
 
 
-def operation_row(record: OperationRecord) -> dict[str, Any]:
-    """An operation as data, under the names of W46."""
+def operation_row(record: OperationRecord, calls: Sequence[CallRecord] | None = None) -> dict[str, Any]:
+    """An operation as data, under the names of W46; `calls` are its submit and cancels, where they were read."""
     operation = record.operation
     allowance, spend, question = operation.allowance, operation.spend, operation.open_escalation
     return {
@@ -51,10 +51,12 @@ def operation_row(record: OperationRecord) -> dict[str, Any]:
         "account": operation.account,
         "provider_job_id": operation.job_id,
         "status_url": operation.url,
+        "parameters": operation.parameters,
         "status": operation.state,
         "category": operation.category,
         "created_at": operation.created_at,
-        "started_at": operation.created_at,
+        "started_at": operation.started_at,
+        "submitted_at": operation.submitted_at,
         "deadline_at": allowance.deadline_at,
         "business_deadline_at": allowance.business_deadline_at,
         "max_status_requests": allowance.max_status_requests,
@@ -73,8 +75,29 @@ def operation_row(record: OperationRecord) -> dict[str, Any]:
         "error_code": operation.error_code,
         "error_text": operation.error_text,
         "escalation": None if question is None else question.id,
+        "pins": operation.pins,
+        "previous_operation": operation.previous,
+        **({} if calls is None else {"calls": [call_row(call) for call in calls]}),
         "leased_until": record.leased_until,
         "updated_at": record.updated_at,
+    }
+
+
+def call_row(record: CallRecord) -> dict[str, Any]:
+    """A submit or cancel as data: state, attempts, key, what was shown to whoever asked, and the answer. The input stays out."""
+    call = record.call
+    return {
+        "id": call.id,
+        "kind": call.kind,
+        "state": call.state,
+        "key": call.key,
+        "dedupe_key": call.dedupe_key,
+        "attempts": call.attempts,
+        "created_at": call.created_at,
+        "first_sent_at": call.first_sent_at,
+        "answered_at": record.answered_at,
+        "answer": record.answer,
+        "statement": call.statement,
     }
 
 
@@ -87,7 +110,7 @@ def list_operations(out: Output, records: Sequence[OperationRecord], now: dateti
                 record.operation.id,
                 record.operation.state,
                 record.operation.contract,
-                record.operation.job_id,
+                record.operation.job_id or "-",
                 record.operation.last_state or "-",
                 f"{record.operation.spend.status_requests}/{record.operation.allowance.max_status_requests}",
                 _next(record.operation, now),
@@ -101,7 +124,7 @@ def _next(operation: Operation, now: datetime) -> str:
     return soon(operation.next_poll_at if operation.state is OperationState.WAITING else None, now)
 
 
-def show_operation(out: Output, record: OperationRecord, now: datetime) -> None:
+def show_operation(out: Output, record: OperationRecord, calls: Sequence[CallRecord], now: datetime) -> None:
     """All about one operation (W46). Reading it asks the provider nothing (W36)."""
     operation, allowance, spend = record.operation, record.operation.allowance, record.operation.spend
     out.pairs(
@@ -110,11 +133,11 @@ def show_operation(out: Output, record: OperationRecord, now: datetime) -> None:
             ("status", operation.state if operation.category is None else f"{operation.state} ({operation.category})"),
             ("contract", operation.contract),
             ("account", operation.account or "none"),
-            ("provider job", operation.job_id),
+            ("provider job", operation.job_id or "none yet"),
             ("assistant task", operation.assistant_task_id or "none"),
             ("user", operation.user),
             ("created", out.time(operation.created_at)),
-            ("started", out.time(operation.created_at)),
+            ("started", out.time(operation.started_at)),
             ("deadline", f"{out.time(allowance.deadline_at)} ({away(allowance.deadline_at, now)})"),
             ("business deadline", "none" if allowance.business_deadline_at is None else out.time(allowance.business_deadline_at)),
             ("status requests", f"{spend.status_requests} of {allowance.max_status_requests} used"),
@@ -127,11 +150,26 @@ def show_operation(out: Output, record: OperationRecord, now: datetime) -> None:
             ("expires", out.time(operation.expires_at)),
             ("result", operation.result_ref or "none"),
             ("error", " ".join(part for part in (operation.error_code, operation.error_text) if part)),
+            *((str(one.call.kind), call_line(out, one)) for one in calls),
+            *((f"pinned {path}", value) for path, value in operation.pins.items()),
+            ("submitted anew for", operation.previous),
         ]
     )
     if operation.open_escalation is not None:
         out.say()
         out.say(f"A person is asked: sereno escalation show {operation.open_escalation.id}")
+
+
+def call_line(out: Output, record: CallRecord) -> str:
+    """A submit or cancel in one line: what became of it, how often it was tried, and what was answered."""
+    call, answer = record.call, record.answer or {}
+    said = [CALLS[call.state], f"{call.attempts} {'try' if call.attempts == 1 else 'tries'}"]
+    if call.kind is CallKind.SUBMIT:
+        said.append(f"key {call.key}")
+    if answer.get("http_status") is not None:
+        said.append(f"answered HTTP {answer['http_status']} {out.time(record.answered_at)}")
+    error = " ".join(str(answer[name]) for name in ("error_code", "error_text") if answer.get(name))
+    return "; ".join([*said, *([error] if error else [])])
 
 
 def _look(out: Output, operation: Operation, now: datetime) -> str:
@@ -146,8 +184,12 @@ def progress_line(operation: Operation, now: datetime) -> str:
     nothing = "no answer yet" if operation.last_http_status is None else f"no state yet (HTTP {operation.last_http_status})"
     state = safe(operation.last_state or nothing, most=40)
     used = f"{spend.status_requests}/{allowance.max_status_requests} requests"
+    if operation.state is OperationState.SUBMITTING:
+        return "the job is being submitted; the provider has not named it yet"
     if operation.state is not OperationState.WAITING:
         return f"{operation.state}: {state}, {used}"
+    if allowance.max_status_requests == 0:
+        return f"{state}, waits for the provider's call-back, until its deadline {away(allowance.stops_at()[0], now)}"
     if operation.next_poll_at is None or operation.next_poll_at <= now:
         return f"{state}, {used}, looking now"
     return f"{state}, {used}, next look {away(operation.next_poll_at, now)}: {DELAYS[operation.delay_source]}"
@@ -156,7 +198,7 @@ def progress_line(operation: Operation, now: datetime) -> str:
 def show_end(out: Output, operation: Operation) -> None:
     """How a wait ended."""
     spend, allowance = operation.spend, operation.allowance
-    out.say(f"Job {safe(operation.job_id)} at {operation.contract}: {operation.state}" + _because(operation))
+    out.say(f"{job_of(operation)} at {operation.contract}: {operation.state}" + because(operation))
     out.pairs(
         [
             ("result", operation.result_ref),
@@ -169,76 +211,11 @@ def show_end(out: Output, operation: Operation) -> None:
     out.say(f"  The whole story: sereno operation explain {operation.id}")
 
 
-def _because(operation: Operation) -> str:
+def job_of(operation: Operation) -> str:
+    """The job by its id; an operation whose submit was never answered has none."""
+    return f"Job {safe(operation.job_id)}" if operation.job_id else "A job without an id"
+
+
+def because(operation: Operation) -> str:
+    """The category in brackets, where there is one."""
     return "" if operation.category is None else f" ({operation.category})"
-
-
-def story_rows(story: Story) -> list[dict[str, Any]]:
-    """The story as data: each journal entry with its instant."""
-    return [
-        {"seq": entry.seq, "at": entry.at, "run": entry.run, "kind": entry.kind, "facts": entry.facts} for entry in story.entries
-    ]
-
-
-def show_story(out: Output, story: Story) -> None:
-    """The timeline of W26: time, what was seen, state, next time and why, requests used. From the journal alone."""
-    operation = story.record.operation
-    out.say(f"{operation.id}: job {safe(operation.job_id)} at {operation.contract}, {operation.state}{_because(operation)}")
-    for entry in story.entries:
-        if entry.kind == "decision":
-            _show_decision(out, entry)
-        elif entry.facts.get("taken_over"):
-            out.say(
-                f"{out.time(entry.at)}  run {entry.run} takes over a try that ended without a word; what that one counted stays counted"
-            )
-
-
-def _show_decision(out: Output, entry: JournalEntry) -> None:
-    facts = entry.facts
-    out.say(f"{out.time(entry.at)}  {_headline(facts)}")
-    for line in _details(out, entry):
-        out.say(f"    {line}")
-
-
-def _headline(facts: Mapping[str, Json]) -> str:
-    word = facts.get("decision")
-    if word == "created":
-        return f"registered; state {facts.get('state')}"
-    if word == "answered":
-        return f"{safe(facts.get('by'))} answered {safe(facts.get('option'))}: {safe(facts.get('says'), most=600)}"
-    if word == "parked":
-        return f"parked, a fault of Sereno's own: {safe(facts.get('reason'), most=600)}"
-    if "state_before" not in facts:
-        return safe(facts.get("reason") or word, most=600)
-    return f"{_seen(facts)}; state {facts.get('state_before')} → {facts.get('state')}"
-
-
-def _seen(facts: Mapping[str, Json]) -> str:
-    seen = facts.get("observation")
-    if not isinstance(seen, dict):
-        return "nothing was asked"
-    status, state = seen.get("http_status"), seen.get("state")
-    answer = "no answer" if status is None else f"HTTP {status}"
-    return f"saw {answer}" + (f", job state {safe(state)}" if state is not None else "") + f" ({safe(seen.get('kind'))})"
-
-
-def _details(out: Output, entry: JournalEntry) -> list[str]:
-    facts = entry.facts
-    lines = []
-    if "state_before" in facts and facts.get("decision") not in ("answered", "parked"):
-        lines.append(f"why: {safe(facts.get('decision'), most=600)}")
-    looks = _instant(facts.get("next_poll_at"))
-    if looks is not None and facts.get("state") == "waiting":
-        because = DELAYS.get(str(facts.get("delay_source")), str(facts.get("delay_source")))
-        lines.append(f"next look: {out.time(looks)} (in {brief(looks - entry.at)}); {because}")
-    if "max_status_requests" in facts:
-        used = f"requests: {facts.get('status_requests_used')} of {facts['max_status_requests']}"
-        deadline = _instant(facts.get("deadline_at"))
-        lines.append(used if deadline is None else f"{used}; deadline {out.time(deadline)}")
-    if facts.get("escalation") and facts.get("decision") != "answered":
-        lines.append(f"a person is asked: {facts['escalation']}")
-    return lines
-
-
-def _instant(value: Json) -> datetime | None:
-    return from_micros(value) if isinstance(value, int) else None

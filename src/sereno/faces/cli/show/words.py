@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from sereno.core.call import CallState
 from sereno.core.observation import DelaySource
 from sereno.core.schedule import Interval, Schedule
 from sereno.core.values import Json, format_duration
@@ -16,6 +17,17 @@ DELAYS: Mapping[str, str] = {
     DelaySource.MANUAL_EXTENSION: "a person decided to go on",
 }
 """Why the next look is when it is."""
+
+
+CALLS: Mapping[str, str] = {
+    CallState.QUEUED: "not sent yet",
+    CallState.SENDING: "being sent, or cut off while it was",
+    CallState.DONE: "taken on",
+    CallState.REFUSED: "refused; nothing was done",
+    CallState.UNKNOWN: "it is not known whether it was taken on",
+    CallState.DROPPED: "given up, unsent",
+}
+"""What became of a submit or a cancel."""
 
 
 def schedule_words(schedule: Schedule) -> str:

@@ -1,0 +1,168 @@
+"""Changes that a person asks for beside any question: cancel, call-back, another contract (W20, W24, W35)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sereno.core.contract import Contract, with_states
+from sereno.core.errors import NotNow, TooMuch
+from sereno.core.operation import AnswerDecision, Operation, Pushed, decide_cancel, decide_push, decide_repin
+from sereno.core.record import OperationRecord
+from sereno.core.values import Json, canonical, digest, format_duration
+from sereno.ports import Change
+from sereno.service.deps import Deps
+
+MAX_PUSH = 1_000_000
+"""Bytes of one call-back."""
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What is to be decided, as it is shown before: `statement` is stored with the decision (W20)."""
+
+    operation: str
+    title: str
+    effects: str
+    statement: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class ContractChange:
+    """How the contract of an operation differs from the present one of that name; `lines` is empty where it does not."""
+
+    operation: str
+    contract: str
+    pinned: str
+    present: str
+    document: Mapping[str, Json]
+    lines: tuple[str, ...]
+
+
+async def pinned_contract(deps: Deps, operation: Operation) -> Contract:
+    """The contract that the operation was registered with, or was moved to since."""
+    return deps.plugins.contracts.contract(await deps.reads.contract(operation.contract_digest))
+
+
+def present_document(deps: Deps, name: str, pinned: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The catalogue's contract of that name; a generic one with the words that the pinned one was filled with. Raises NotFound."""
+    document = deps.plugins.contracts.document(name)
+    states, state, error = (pinned.get(key) for key in ("states", "state", "error"))
+    if document.get("states_from_caller") is not True or not isinstance(states, dict):
+        return document
+    path = state.get("path") if isinstance(state, dict) else None
+    text = error.get("text") if isinstance(error, dict) else None
+    words = {str(meaning): [str(word) for word in found] for meaning, found in states.items() if isinstance(found, list)}
+    return with_states(
+        document,
+        words,
+        path if isinstance(path, str) else None,
+        error_path=text if isinstance(text, str) else None,
+    )
+
+
+def standing_of(deps: Deps, operation: Operation, now: datetime) -> dict[str, Json]:
+    """Where the operation stands: state, elapsed, calls; who asks. A part of the statement (W20)."""
+    spend, allowance = operation.spend, operation.allowance
+    return {
+        "operation": operation.id,
+        "contract": operation.contract,
+        "job": operation.job_id,
+        "state": operation.state.value,
+        "last_state": operation.last_state,
+        "elapsed": format_duration((now - operation.created_at) // _SECOND * _SECOND),
+        "requests_used": spend.status_requests,
+        "requests_max": allowance.max_status_requests,
+        "asked_by": deps.who.user,
+    }
+
+
+async def propose_cancel(deps: Deps, record: OperationRecord) -> Proposal:
+    """What cancelling would do, as the contract documents it. Raises NotNow where it documents none."""
+    operation = record.operation
+    contract = await pinned_contract(deps, operation)
+    if contract.cancel is None:
+        raise NotNow(
+            f"contract {contract.name} does not document how a job is cancelled; nothing was sent",
+            subject=operation.id,
+            hint="cancel it at the provider yourself; the next look sees it",
+            code="no_cancel",
+        )
+    now = await deps.definitions.now()
+    statement = {**standing_of(deps, operation, now), "effects": contract.cancel.effects}
+    return Proposal(operation.id, f"Cancel job {operation.job_id} at {contract.name}", contract.cancel.effects, statement)
+
+
+async def cancel(deps: Deps, record: OperationRecord, statement: Mapping[str, Json]) -> OperationRecord:
+    """Asks for the cancel; the next step sends it, once."""
+    contract = await pinned_contract(deps, record.operation)
+
+    def decide(operation: Operation, now: datetime) -> AnswerDecision:
+        return decide_cancel(operation, contract, now)
+
+    return await _changed(deps, record, Change("cancel_requested", decide, statement))
+
+
+async def push(deps: Deps, record: OperationRecord, body: bytes, content_type: str) -> OperationRecord:
+    """Takes a call-back. Raises TooMuch beyond 1 MB."""
+    if len(body) > MAX_PUSH:
+        raise TooMuch(f"the call-back has {len(body):,} bytes; at most {MAX_PUSH:,} are taken", subject=record.operation.id)
+    contract = await pinned_contract(deps, record.operation)
+
+    def decide(operation: Operation, now: datetime) -> AnswerDecision:
+        return decide_push(operation, contract, Pushed(body, content_type, now), now)
+
+    statement: dict[str, Json] = {"bytes": len(body), "content_type": content_type[:200], "digest": digest(body)}
+    return await _changed(deps, record, Change("pushed", decide, statement))
+
+
+async def contract_change(deps: Deps, record: OperationRecord) -> ContractChange:
+    """What differs between the pinned contract and the present one of that name. Raises NotFound, SetupError."""
+    operation = record.operation
+    pinned = await deps.reads.contract(operation.contract_digest)
+    present = present_document(deps, operation.contract, pinned)
+    new = deps.plugins.contracts.contract(present)
+    lines = differences(pinned, present)
+    return ContractChange(operation.id, operation.contract, operation.contract_digest, new.digest, present, lines)
+
+
+async def update_contract(deps: Deps, record: OperationRecord, change: ContractChange) -> OperationRecord:
+    """Pins the present contract. Raises NotNow where nothing differs."""
+    if not change.lines:
+        raise NotNow(f"the contract {change.contract} is the one that the operation has already", subject=record.operation.id)
+    statement: dict[str, Json] = {
+        **standing_of(deps, record.operation, await deps.definitions.now()),
+        "from": change.pinned,
+        "to": change.present,
+        "differences": list(change.lines),
+    }
+    return await _changed(deps, record, Change("contract_changed", decide_repin, statement, change.document))
+
+
+def differences(old: Json, new: Json) -> tuple[str, ...]:
+    """The plain difference of two documents: `- path = value` and `+ path = value`, by path."""
+    before, after = _leaves(old), _leaves(new)
+    lines = []
+    for path in [*before, *(path for path in after if path not in before)]:
+        if before.get(path) == after.get(path):
+            continue
+        lines += [f"- {path} = {before[path]}"] if path in before else []
+        lines += [f"+ {path} = {after[path]}"] if path in after else []
+    return tuple(lines)
+
+
+def _leaves(value: Json, path: str = "") -> dict[str, str]:
+    """Each place of a document that holds no table, as JSON text; lists of tables are taken apart, other lists are one value."""
+    if isinstance(value, Mapping) and value:
+        inner = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
+    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        inner = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    else:
+        return {path: canonical(value).decode()}
+    return {place: text for name, item in inner for place, text in _leaves(item, name).items()}
+
+
+async def _changed(deps: Deps, record: OperationRecord, change: Change) -> OperationRecord:
+    changed = await deps.definitions.change_operation(deps.who, record.operation.id, change)
+    deps.ring()
+    return changed

@@ -1,0 +1,177 @@
+"""Submits: a job that is started here first and waited for then (W31), and the same once more on a person's request (W21)."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+from sereno.core.budget import Allowance
+from sereno.core.call import CallKind
+from sereno.core.contract import Contract
+from sereno.core.errors import Fault, NotAllowed, NotNow, RequestError, TooMuch, nearest
+from sereno.core.operation import TERMINAL, Operation, OperationState
+from sereno.core.reading.address import fill_call
+from sereno.core.reading.calls import KeyPlace, Submit, Via
+from sereno.core.record import CallRecord
+from sereno.core.values import Json, canonical, digest, from_micros, to_micros
+from sereno.ports import NewOperation, NewSubmit
+from sereno.service.deps import Deps
+from sereno.service.wanted import WantedSubmit
+
+MAX_INPUT = 1_000_000
+"""Bytes of a submit's input as JSON."""
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}", re.ASCII)
+
+
+def submit_of(contract: Contract) -> Submit:
+    """The contract's submit. Raises RequestError where it documents none."""
+    if contract.submit is None:
+        raise RequestError(
+            f"contract {contract.name} does not say how a job is submitted",
+            subject=contract.name,
+            hint=f"submit it yourself, then: sereno wait {contract.name} JOB_ID; or write [submit] in a contract of your own",
+            code="no_submit",
+        )
+    return contract.submit
+
+
+def new_key(deps: Deps, submit: Submit) -> str:
+    """A new idempotency key; with a hyphen where it becomes the job's name, since providers allow few characters there."""
+    key = deps.ids.new("sub_")
+    named = submit.idempotency is not None and submit.idempotency.place is KeyPlace.JOB_ID
+    return key.replace("_", "-") if named else key
+
+
+def check_submit(contract: Contract, submit: Submit, wanted: WantedSubmit) -> list[Fault]:
+    """What is wrong with key, parameters, address and input. Raises TooMuch for an input beyond 1 MB."""
+    faults = []
+    if wanted.key is not None and not _KEY.fullmatch(wanted.key):
+        faults.append(
+            Fault(
+                "submit.key", "must be 1 to 200 letters, digits, '.', '_', ':', '/' or '-', and start with one of the first two"
+            )
+        )
+    from_answer = set(submit.parameters)
+    needed = [name for name in contract.parameters if name not in from_answer]
+    for name in needed:
+        if not wanted.parameters.get(name):
+            faults.append(Fault("submit.param", f"{contract.name} needs the parameter {name}", f"add --param {name}=…"))
+    for name in wanted.parameters:
+        if name in from_answer:
+            faults.append(Fault("submit.param", f"{name} is what the provider's answer names; it cannot be given"))
+        elif name not in needed:
+            near = nearest(name, needed)
+            faults.append(
+                Fault("submit.param", f"{contract.name} takes no parameter {name!r}", f"did you mean {near}?" if near else None)
+            )
+    return faults + _input_faults(wanted)
+
+
+def _input_faults(wanted: WantedSubmit) -> list[Fault]:
+    try:
+        size = len(canonical(wanted.input))
+    except (TypeError, ValueError, RecursionError) as error:
+        return [Fault("submit.input", f"is not JSON: {error}"[:200])]
+    if size > MAX_INPUT:
+        raise TooMuch(f"the input has {size:,} bytes as JSON; at most {MAX_INPUT:,} are taken", subject=wanted.contract)
+    return []
+
+
+def submit_url(contract: Contract, submit: Submit, wanted: WantedSubmit, faults: list[Fault]) -> str:
+    """Where the submit goes, as it would be sent; '' where it is not HTTP. What does not fit is noted in `faults`."""
+    if not submit.call.url:
+        return ""
+    values = {**wanted.parameters, "key": wanted.key or ""}
+    try:
+        return fill_call(contract, submit.call, values, base=wanted.base, input=wanted.input).url
+    except ValueError as error:
+        faults.append(Fault("submit", str(error), "add --base https://host" if "base URL" in str(error) else None))
+        return ""
+
+
+def statement_of(deps: Deps, submit: Submit) -> Mapping[str, Json]:
+    """What was shown to whoever asked for the submit, and who that was."""
+    return {"effects": submit.effects, "asked_by": deps.who.user, "kind": deps.who.kind}
+
+
+def submit_fingerprint(contract: str, account: str, given: Json, key: str) -> str:
+    """SHA-256 of what identifies a submit: contract, account, input and key (W05)."""
+    return digest(canonical({"contract": contract, "account": account, "input": given, "key": key}))
+
+
+def refuse_resubmit(deps: Deps, operation: Operation) -> None:
+    """A job is submitted anew only once it has ended without success, and only by a person (W02, W20, W21). Raises NotAllowed, NotNow."""
+    if deps.who.kind != "human":
+        raise NotAllowed(
+            f"only a person may submit a job anew; a principal of kind {deps.who.kind!r} may not",
+            subject=operation.id,
+            code="needs_person",
+        )
+    if operation.state is OperationState.SUCCEEDED:
+        hint = f"another job of the same kind: sereno submit {operation.contract} --input …"
+        raise NotNow("the job succeeded; nothing is to be submitted anew", subject=operation.id, hint=hint)
+    if operation.state not in TERMINAL:
+        hint = f"look at it first: sereno operation show {operation.id}"
+        raise NotNow(f"the operation is {operation.state}; its job may still be running", subject=operation.id, hint=hint)
+
+
+async def first_submit(deps: Deps, operation: Operation) -> CallRecord:
+    """The stored submit of an operation. Raises NotNow where the job was not submitted here."""
+    calls = await deps.reads.calls(deps.who, operation.id)
+    found = next((record for record in calls if record.call.kind is CallKind.SUBMIT), None)
+    if found is None:
+        raise NotNow(
+            "the job was not submitted by Sereno, so there is nothing to send again",
+            subject=operation.id,
+            hint="submit it where it came from, then wait for the new job",
+            code="no_submit",
+        )
+    return found
+
+
+async def first_limits(deps: Deps, operation: Operation, now: datetime) -> Allowance:
+    """The limits that the operation was registered with, from now: what people granted later was for the old job alone.
+
+    A business deadline stays the instant it was, and counts no more where it has passed.
+    """
+    created = await deps.reads.journal(deps.who, operation.id, limit=1)
+    facts = created[0].facts if created else {}
+    kept, business = operation.allowance, operation.allowance.business_deadline_at
+
+    def registered(name: str, own: int) -> int:
+        found = facts.get(name)
+        return found if isinstance(found, int) else own
+
+    until = from_micros(registered("deadline_at", to_micros(kept.deadline_at)))
+    return Allowance(
+        deadline_at=now + (until - operation.created_at),
+        business_deadline_at=business if business is not None and business > now else None,
+        max_status_requests=registered("max_status_requests", kept.max_status_requests),
+        max_transport_failures=registered("max_transport_failures", kept.max_transport_failures),
+        max_throttles=registered("max_throttles", kept.max_throttles),
+    )
+
+
+async def again(deps: Deps, operation: Operation, contract: Contract, statement: Mapping[str, Json]) -> NewOperation:
+    """The operation that submits the same job anew: new key; input, parameters, contract, actions and limits of the first."""
+    submit, now = submit_of(contract), await deps.definitions.now()
+    given, key = (await first_submit(deps, operation)).call.input, new_key(deps, submit)
+    parameters = {name: value for name, value in operation.parameters.items() if name not in submit.parameters}
+    return NewOperation(
+        contract=contract.name,
+        document=contract.document,
+        account=operation.account,
+        job_id="",
+        url="",
+        parameters=parameters,
+        fingerprint=submit_fingerprint(contract.name, operation.account, given, key),
+        allowance=await first_limits(deps, operation, now),
+        pool=operation.pool,
+        first_look_at=now,
+        user=deps.who.user,
+        assistant_task_id=operation.assistant_task_id,
+        actions=operation.actions,
+        min_gap=contract.delays.min_gap,
+        submit=NewSubmit(given, key, statement),
+        previous=operation.id,
+        pushed_only=contract.via is Via.PUSH,
+    )
