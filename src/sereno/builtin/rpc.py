@@ -1,0 +1,110 @@
+"""JSON-RPC over streamable HTTP, as MCP speaks it: what a request looks like, and which of the messages that come back is its answer."""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sereno.core.observation import HttpReply
+from sereno.core.values import BadJson, Json, canonical, parse_json
+
+SESSION = "Mcp-Session-Id"
+VERSION = "MCP-Protocol-Version"
+_PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_WRAPPED = re.compile(r"=\?base64\?.*\?=")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One request (with `number`) or notification (without), and the headers that go with it."""
+
+    method: str
+    params: Mapping[str, Json] | None
+    number: int | None
+    headers: Mapping[str, str]
+
+    def body(self) -> bytes:
+        """The message as JSON."""
+        whole: dict[str, object] = {"jsonrpc": "2.0", "method": self.method}
+        if self.number is not None:
+            whole["id"] = self.number
+        if self.params is not None:
+            whole["params"] = dict(self.params)
+        return canonical(whole)
+
+
+def header_text(value: str) -> str:
+    """A value as MCP headers carry it: visible ASCII as it is, everything else in base64 between marks (SEP-2243)."""
+    if _PLAIN.fullmatch(value) and not _WRAPPED.fullmatch(value):
+        return value
+    return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
+
+
+def answer_to(number: int, reply: HttpReply) -> HttpReply:
+    """The reply with nothing but the answer to request `number` as its body, and that as JSON.
+
+    A refusal (4xx, 5xx) and a body that is not JSON-RPC come back as they are: the contract reads them, or says that it cannot.
+    Raises ValueError where a 2xx holds messages, but none that answers this request.
+    """
+    if reply.content_type == "text/event-stream":
+        for text in _events(reply.body):
+            if _answers(number, _parsed(text.encode())):
+                return replace(reply, body=text.encode(), headers=_as_json(reply))
+        raise ValueError("the event stream ended without the answer")
+    message = _parsed(reply.body)
+    if reply.status < 300 and isinstance(message, dict) and not _answers(number, message):
+        raise ValueError("the answer is to another request")
+    return reply
+
+
+def result_of(reply: HttpReply) -> Mapping[str, Json] | None:
+    """The `result` of a 2xx answer, or None."""
+    message = _parsed(reply.body) if reply.status < 300 else None
+    found = message.get("result") if isinstance(message, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def error_code(reply: HttpReply) -> Json:
+    """The `error.code` of an answer, or None."""
+    message = _parsed(reply.body)
+    error = message.get("error") if isinstance(message, dict) else None
+    return error.get("code") if isinstance(error, dict) else None
+
+
+def with_member(reply: HttpReply, name: str, value: str) -> HttpReply:
+    """The answer with one more member beside `result`, which its contract may name; unchanged where it is no object."""
+    message = _parsed(reply.body)
+    if not isinstance(message, dict):
+        return reply
+    return replace(reply, body=canonical({**message, name: value}))
+
+
+def _answers(number: int, message: Json) -> bool:
+    if not isinstance(message, dict) or not ("result" in message or "error" in message):
+        return False
+    named = message.get("id")
+    return named == number and not isinstance(named, bool)
+
+
+def _parsed(data: bytes) -> Json:
+    try:
+        return parse_json(data)
+    except BadJson:
+        return None
+
+
+def _events(body: bytes) -> Iterator[str]:
+    """The data of each event of a stream (WHATWG HTML 9.2.6); one that the end cut off is no event."""
+    lines: list[str] = []
+    for line in _LINE_END.split(body.decode("utf-8", "replace").removeprefix("\ufeff")):
+        if line.startswith("data:"):
+            lines.append(line[5:].removeprefix(" "))
+        elif not line and lines:
+            yield "\n".join(lines)
+            lines = []
+
+
+def _as_json(reply: HttpReply) -> list[tuple[str, str]]:
+    kept = [(name, value) for name, value in reply.headers if name.lower() != "content-type"]
+    return [*kept, ("content-type", "application/json")]
