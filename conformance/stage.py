@@ -1,0 +1,54 @@
+"""What a waiter's adapter gets and gives: the stage it plays on, and what it tells its caller at the end."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+KEY = "key-7f3a9c41d2"
+"""The credential of every waiter. It belongs to the main host alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One run of one scenario."""
+
+    base: str
+    other: str
+    job: str
+    deadline: float
+    requests: int
+    work: Path
+    restarts: int = 0
+    submit: bool = False
+    status_host: bool = False
+    key: str = KEY
+    expect_id: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the caller of the waiter learns: an outcome of conformance.scenario, or `never`."""
+
+    outcome: str
+    detail: str = ""
+
+
+class Waiter(Protocol):
+    """A module of conformance.waiters."""
+
+    NAME: str
+    DIALECT: str
+    OFFERS: Sequence[str]
+    """Capabilities beyond what the dialect can say: submit, status-url, persistence."""
+    PACKAGES: Sequence[str]
+    CONFIGURATION: str
+    """How it is set up, and which page or text recommends that."""
+
+    wait: Callable[[Stage], Told]
+
+
+def word_of(error: BaseException) -> str:
+    """An exception in a word, for the table."""
+    name = type(error).__name__
+    return f"{name}: {' '.join(str(error).split())[:80]}" if str(error) else name

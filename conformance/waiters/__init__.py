@@ -1,0 +1,1 @@
+"""One adapter a waiter, each set up as its documentation recommends."""
