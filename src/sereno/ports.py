@@ -232,6 +232,11 @@ class Action(Protocol):
 class Provider(Protocol):
     """Carries the calls of a contract: one for each `Via` but `push`."""
 
+    def problem(self, contract: Contract, parameters: Mapping[str, str]) -> str | None:
+        """Says why calls of this contract cannot be carried here (a missing extra, an unknown name), or None. Sends nothing: it is
+        asked before an operation is registered."""
+        ...
+
     async def look(self, operation: Operation, contract: Contract, guarded: Guarded) -> Reply:
         """Sends the one status request. More requests that it needs (a handshake) are asked for with `guarded.before_hop` first."""
         ...

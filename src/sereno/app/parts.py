@@ -9,12 +9,15 @@ from sereno.builtin.actions.console import ConsoleAction
 from sereno.builtin.actions.email import EmailAction
 from sereno.builtin.actions.notify import NotifyAction
 from sereno.builtin.actions.webhook import WebhookAction
+from sereno.builtin.providers.aws import AwsProvider
 from sereno.builtin.providers.catalogue import Catalogue
 from sereno.builtin.providers.http import HttpProvider
+from sereno.builtin.providers.mcp import McpProvider
 from sereno.builtin.sources.command import CommandSource
 from sereno.builtin.sources.feed import FeedSource
 from sereno.builtin.sources.file import FileSource
 from sereno.builtin.sources.http import HttpSource
+from sereno.core.contract import Via
 from sereno.core.errors import Fault, NotAllowed, SetupError
 from sereno.core.observation import Reply
 from sereno.outside.cel import CelConditions
@@ -194,7 +197,7 @@ def build_plugins(loaded: Loaded, outside: Outside, console: TextIO) -> Plugins:
     return Plugins(
         sources={source.type: source for source in sources},
         actions={action.type: action for action in actions},
-        provider=HttpProvider(),
+        providers={Via.HTTP: HttpProvider(), Via.AWS: AwsProvider(), Via.MCP: McpProvider()},
         contracts=build_catalogue(loaded),
         conditions=CelConditions(),
     )

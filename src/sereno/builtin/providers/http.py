@@ -1,5 +1,6 @@
 """The HTTP carrier: sends the calls of a contract through the gate. What an answer means is read elsewhere, purely."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sereno.builtin.calling import look_request, send_request
@@ -16,6 +17,10 @@ MAX_BODY = 10_000_000
 
 class HttpProvider:
     """Implements `ports.Provider`. Stateless: everything comes with the operation, its pinned contract and the guarded means."""
+
+    def problem(self, contract: Contract, parameters: Mapping[str, str]) -> str | None:
+        """None: what can be wrong with an address or a header was found when the contract was read and its address filled."""
+        return None
 
     async def look(self, operation: Operation, contract: Contract, guarded: Guarded) -> Reply:
         """Sends the one status request. Never raises for what the world does, nor for a stored address it will not use."""

@@ -17,7 +17,7 @@ from sereno.core.call import CallKind, ProviderCall
 from sereno.core.contract import Contract, origin_of
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.core.operation import Operation
-from sereno.core.values import Json
+from sereno.core.values import Json, to_micros
 from sereno.ports import Fetch, Guarded
 
 ERAS: Final = ("2025-11-25", "extension")
@@ -34,6 +34,7 @@ _META = "io.modelcontextprotocol/"
 _CLIENT: Mapping[str, Json] = {"name": "sereno", "version": "1"}
 _NAMED: Mapping[str, str] = {"tools/call": "name", "tasks/get": "taskId", "tasks/cancel": "taskId", "tasks/result": "taskId"}
 """Methods whose requests say in a header what they are about, and which parameter that is (SEP-2243)."""
+_NOT_DONE = (-32700, -32600, -32601, UNKNOWN_TASK)
 _SESSION_IS_GONE = (-32000, -32001)
 """What servers answer with 400 for a session they do not know; the protocol itself says 404."""
 
@@ -68,8 +69,12 @@ class McpProvider:
     """Implements `ports.Provider`. Sessions are kept in memory and made anew where the server has forgotten one."""
 
     def __init__(self) -> None:
-        self._numbers = count(1)
+        self._numbers = count()
         self._sessions: dict[tuple[str, str, str], str] = {}
+
+    def problem(self, contract: Contract, parameters: Mapping[str, str]) -> str | None:
+        """Says that the contract names an era which is not spoken here, or None."""
+        return None if contract.status.era in ERAS else f"the contract names the era {contract.status.era!r}"
 
     async def look(self, operation: Operation, contract: Contract, guarded: Guarded) -> Reply:
         """Sends `tasks/get` (or the contract's method), on a session where the era has them."""
@@ -87,7 +92,9 @@ class McpProvider:
             return NoReply(NoReplyKind.REFUSED_ADDRESS, f"the {call.kind} cannot be made: {error}", sent=False)
         talk = _Talk(url, operation.account, guarded, counts=False)
         reply = await self._converse(talk, template.era or contract.status.era, operation.parameters, request)
-        if talk.own or (isinstance(reply, HttpReply) and reply.status in (401, 403, 429)):
+        if isinstance(reply, HttpReply) and (talk.own or reply.status in (401, 403, 429)):
+            return _refusal_by_status(reply)
+        if talk.own:
             return reply
         said = f"HTTP {reply.status}" if isinstance(reply, HttpReply) else reply.message
         return NoReply(NoReplyKind.PROTOCOL, f"the handshake failed, the {call.kind} was not sent: {said}", sent=False)
@@ -96,7 +103,7 @@ class McpProvider:
         """Asks, on a session where the era has them. What the world does is a value."""
         try:
             if era == "extension":
-                return await self._own(talk, _modern(request, next(self._numbers)))
+                return await self._own(talk, _modern(request, self._number(talk)))
             if era == "2025-11-25":
                 return await self._in_session(talk, parameters.get("session", NEW), request)
         except _Ends as ends:
@@ -110,14 +117,18 @@ class McpProvider:
         place = (talk.url, talk.account, given)
         known = self._sessions.get(place, given if given != NEW else None)
         session = await self._open(talk, place) if known is None else known
-        reply = await self._own(talk, _sessioned(request, next(self._numbers), session))
+        reply = await self._own(talk, _sessioned(request, self._number(talk), session))
         if known and isinstance(reply, HttpReply) and _is_gone(reply):
             talk.own = False  # the server knew no such session, so it did nothing
             session = await self._open(talk, place)
-            reply = await self._own(talk, _sessioned(request, next(self._numbers), session))
+            reply = await self._own(talk, _sessioned(request, self._number(talk), session))
         if request[0] == "tools/call" and isinstance(reply, HttpReply) and reply.status < 300:
             return with_member(reply, "session", session or NEW)
         return reply
+
+    def _number(self, talk: _Talk) -> int:
+        """An id that no other request of the session has, also where another process uses it too."""
+        return to_micros(talk.guarded.now) + next(self._numbers)
 
     async def _own(self, talk: _Talk, message: Message) -> Reply:
         """Sends the step's own request."""
@@ -130,7 +141,7 @@ class McpProvider:
         """Makes a session; an empty text where the server has none. Raises _Ends with the answer that ends the step."""
         self._sessions.pop(place, None)
         params: dict[str, Json] = {"protocolVersion": ERAS[0], "capabilities": {}, "clientInfo": dict(_CLIENT)}
-        hello = await self._ask(talk, Message("initialize", params, next(self._numbers), {}))
+        hello = await self._ask(talk, Message("initialize", params, self._number(talk), {}))
         result = result_of(hello) if isinstance(hello, HttpReply) else None
         if not isinstance(hello, HttpReply) or hello.status >= 300:
             raise _Ends(hello)
@@ -203,6 +214,15 @@ def _modern(request: _Request, number: int) -> Message:
         f"{_META}clientCapabilities": {"extensions": {EXTENSION: {}}},
     }
     return Message(method, params, number, headers)
+
+
+def _refusal_by_status(reply: HttpReply) -> HttpReply:
+    """The answer to a call as HTTP would say it, since that is how a contract tells a refusal from an acceptance: an error that comes
+    with 200 gets 400 where the server did not take the request on (JSON-RPC 2.0, 5.1), else 500: it may have been done."""
+    code = error_code(reply)
+    if reply.status >= 300 or code is None:
+        return reply
+    return replace(reply, status=400 if code in _NOT_DONE else 500)
 
 
 def _is_gone(reply: HttpReply) -> bool:
