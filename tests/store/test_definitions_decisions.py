@@ -15,7 +15,7 @@ from sereno.core.operation import AnswerDecision, Event, Grant, Operation, Opera
 from sereno.core.record import OperationRecord
 from sereno.core.values import canonical, digest, to_micros
 from sereno.core.work import Principal
-from sereno.ports import Page
+from sereno.ports import Given, Page
 from sereno.store.codec import dump_actions, load_effect
 from tests.store.seeding import (
     ANNA,
@@ -72,7 +72,7 @@ async def answered(
     world: World, option: str = "e", *, who: Principal = ANNA, seen: str = "d1", escalation: str = "esc_1"
 ) -> OperationRecord:
     shown = {"state": "odd", "calls": "6 of 10"}
-    return await world.definitions.answer(who, escalation, digest=seen, option=option, decide=rule, statement=shown)
+    return await world.definitions.answer(who, escalation, Given(seen, option, shown), rule)
 
 
 async def test_W05_W46_a_registered_operation_shows_all_it_was_given(world: World) -> None:
@@ -270,7 +270,7 @@ async def test_I22_a_rule_that_widens_more_than_the_option_says_is_refused(world
         return replace(decision, allowance=replace(decision.allowance, **wider))  # type: ignore[arg-type]
 
     with pytest.raises(InvariantBroken):
-        await world.definitions.answer(ANNA, "esc_1", digest="d1", option="e", decide=greedy, statement={})
+        await world.definitions.answer(ANNA, "esc_1", Given("d1", "e", {}), greedy)
     record = await world.reads.operation(ANNA, operation)
     assert (record.operation.state, record.operation.allowance) == (OperationState.ESCALATED, allowance())
     assert (await world.reads.escalation(ANNA, "esc_1")).state == "open"
@@ -348,14 +348,12 @@ async def test_W20_the_real_rule_fits_the_stores_bounds_and_tells_the_end(world:
         await world.sql(
             "UPDATE operation SET status_requests_used = ?, transport_failures_used = 4 WHERE job_id = ?", used, f"job-{number}"
         )
-        record = await world.definitions.answer(
-            ANNA, f"esc_{number}", digest="d1", option="e", decide=decide_answer, statement={}
-        )
+        record = await world.definitions.answer(ANNA, f"esc_{number}", Given("d1", "e", {}), decide_answer)
         assert (record.operation.state, record.operation.allowance.max_status_requests) == (OperationState.WAITING, used + 4)
         assert record.operation.allowance.deadline_at == START + timedelta(minutes=75)
     operation = await escalated(world, "told", escalation="esc_t")
     await world.sql("UPDATE operation SET actions = ? WHERE id = ?", dump_actions([action()]), operation)
-    record = await world.definitions.answer(BOT, "esc_t", digest="d1", option="s", decide=decide_answer, statement={})
+    record = await world.definitions.answer(BOT, "esc_t", Given("d1", "s", {}), decide_answer)
     assert (record.operation.state, record.due) == (OperationState.STOPPED, None)
     (told,) = await world.reads.deliveries(ANNA, Page(subject=operation))
     assert (told.delivery.state.value, told.due, told.delivery.effect.action) == ("queued", START, action())

@@ -15,7 +15,7 @@ OperationId = NewType("OperationId", str)
 DeliveryId = NewType("DeliveryId", str)
 EscalationId = NewType("EscalationId", str)
 
-PREFIXES = ("poll_", "op_", "dlv_", "eval_", "esc_", "evt_", "task_", "sub_")
+PREFIXES = ("poll_", "op_", "dlv_", "eval_", "esc_", "evt_", "task_", "sub_", "call_")
 """Every id starts with one of these; the rest is a UUIDv7 in lower-case base32, so ids sort by creation time."""
 
 Json = dict[str, "object"] | list["object"] | str | int | float | bool | None

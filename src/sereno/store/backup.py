@@ -89,6 +89,9 @@ def restore(source: Path, database: Path, *, now: datetime, force: bool = False)
     * Operations go on with the counters of the backup, or the higher ones of the replaced database where that can be read: requests
       sent since still count. Where it cannot be read, an operation may spend again what it had spent since. Each open operation gets
       a journal row `restored` that says which.
+    * A submit or cancel that was still to be sent counts as perhaps sent, unless the replaced database says that it was not tried: it
+      is repeated only under a key that the provider honours, else a person is asked. A submit that was registered since is gone with
+      its operation; the same key given again makes the provider answer with the job it has, where it honours keys.
     * An answer given since the backup is gone; the question is open again until its time is over.
 
     Raises NotFound, SetupError (foreign, newer, damaged), NotNow, Unavailable.

@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 
+from sereno.core.call import CallAnswer, CallOutcome
 from sereno.core.change import Keep
 from sereno.core.effect import ActionRef, Effect, Policy
 from sereno.core.escalation import Option, Verb
-from sereno.core.observation import Observation, ReadHint
+from sereno.core.observation import DelaySource, Observation, ObservationKind, ReadHint
 from sereno.core.operation import Grant
 from sereno.core.poll import FireOn, PollSpec, Stop
 from sereno.core.schedule import Cron, Interval, Schedule
@@ -234,6 +235,17 @@ def load_grants(text: str) -> tuple[Grant, ...]:
     return tuple(Grant(word=value["word"], checks_left=value["checks_left"]) for value in loads(text))
 
 
+def dump_pins(pins: Mapping[str, str]) -> str:
+    """Writes the `pins` column."""
+    return dumps(dict(pins))
+
+
+def load_pins(text: str) -> dict[str, str]:
+    """Reads the `pins` column."""
+    value: dict[str, str] = loads(text)
+    return value
+
+
 def dump_options(options: Sequence[Option]) -> str:
     """Writes the `options` column of an escalation."""
     return dumps(
@@ -256,6 +268,18 @@ def _hint_json(hint: ReadHint) -> dict[str, Json]:
     return {"source": str(hint.source), "raw": hint.raw, "until": micros(hint.until), "rejected": hint.rejected}
 
 
+def _load_hints(value: Mapping[str, Any]) -> tuple[ReadHint, ...]:
+    return tuple(
+        ReadHint(source=DelaySource(hint["source"]), raw=hint["raw"], until=instant(hint["until"]), rejected=hint.get("rejected"))
+        for hint in value.get("hints", ())
+    )
+
+
+def _filled(facts: Mapping[str, object]) -> dict[str, object]:
+    """Leaves out what is empty; 0 and False are facts."""
+    return {name: value for name, value in facts.items() if value is not None and value not in ("", [], {})}
+
+
 def observation_json(observation: Observation) -> dict[str, object]:
     """Writes the facts of a reply for the journal (W26, W43); empty fields are left out."""
     facts: dict[str, object] = {
@@ -271,5 +295,64 @@ def observation_json(observation: Observation) -> dict[str, object]:
         "provider_request_id": observation.provider_request_id,
         "expires_at": micros(observation.expires_at),
         "requests": observation.requests,
+        "tolerated": observation.tolerated or None,
+        "pins": dict(observation.pins),
+        "next_url": observation.next_url,
     }
-    return {name: value for name, value in facts.items() if value not in (None, "", [])}
+    return _filled(facts)
+
+
+def load_observation(value: Mapping[str, Any]) -> Observation:
+    """Reads the facts of a reply back from the journal: the observation that the decision was made on."""
+    return Observation(
+        kind=ObservationKind(value["kind"]),
+        state=value.get("state"),
+        http_status=value.get("http_status"),
+        reason=value.get("reason", ""),
+        hints=_load_hints(value),
+        result_ref=value.get("result_ref"),
+        error_code=value.get("error_code"),
+        error_text=value.get("error_text"),
+        progress=value.get("progress"),
+        provider_request_id=value.get("provider_request_id"),
+        expires_at=instant(value.get("expires_at")),
+        requests=value["requests"],
+        tolerated=value.get("tolerated", False),
+        pins=value.get("pins", {}),
+        next_url=value.get("next_url"),
+    )
+
+
+def call_answer_json(answer: CallAnswer) -> dict[str, object]:
+    """Writes the facts of a submit's or cancel's answer, for its row and the journal; empty fields are left out."""
+    facts: dict[str, object] = {
+        "outcome": str(answer.outcome),
+        "reason": answer.reason,
+        "http_status": answer.http_status,
+        "job_id": answer.job_id,
+        "url": answer.url,
+        "parameters": dict(answer.parameters),
+        "hints": [_hint_json(hint) for hint in answer.hints],
+        "error_code": answer.error_code,
+        "error_text": answer.error_text,
+        "provider_request_id": answer.provider_request_id,
+        "requests": answer.requests,
+    }
+    return _filled(facts)
+
+
+def load_call_answer(value: Mapping[str, Any]) -> CallAnswer:
+    """Reads the facts of a submit's or cancel's answer back."""
+    return CallAnswer(
+        outcome=CallOutcome(value["outcome"]),
+        reason=value.get("reason", ""),
+        http_status=value.get("http_status"),
+        job_id=value.get("job_id"),
+        url=value.get("url"),
+        parameters=value.get("parameters", {}),
+        hints=_load_hints(value),
+        error_code=value.get("error_code"),
+        error_text=value.get("error_text"),
+        provider_request_id=value.get("provider_request_id"),
+        requests=value["requests"],
+    )

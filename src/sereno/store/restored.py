@@ -38,13 +38,21 @@ _CARRY = (
     "UPDATE pool SET tat = max(pool.tat, o.tat) FROM old.pool o WHERE o.workspace = pool.workspace AND o.name = pool.name",
 )
 
+# What was still to be called when the backup was made may have been called since: the next claim has to doubt it, unless the replaced
+# database says that it was not tried. The provider's key window counts from the earliest instant at which it may have been.
+_DOUBT = "UPDATE provider_call SET state = 'sending', first_sent_at = coalesce(first_sent_at, created_at) WHERE state = 'queued'"
+_UNTRIED = (
+    " AND NOT EXISTS (SELECT 1 FROM old.provider_call o WHERE o.workspace = provider_call.workspace AND o.id = provider_call.id"
+    " AND o.state = 'queued' AND o.attempts = provider_call.attempts)"
+)
+
 _MARK = """
 INSERT INTO journal (workspace, subject, run, kind, at, facts)
 SELECT workspace, id, run, 'decision', :now, json_object(
     'backup', :name, 'by', 'restore', 'by_kind', 'system', 'counters_carried_over', json(iif(:carried, 'true', 'false')),
     'decision', 'restored', 'status_requests_used', status_requests_used
 )
-FROM operation WHERE state IN ('waiting', 'escalated') ORDER BY workspace, id
+FROM operation WHERE state IN ('submitting', 'waiting', 'escalated') ORDER BY workspace, id
 """
 
 
@@ -65,6 +73,7 @@ def settle(connection: sqlite3.Connection, replaced: Path | None, now: int, name
     leased = int(connection.execute(_LEASED).fetchone()[0])
     for statement in _CARRY if replaced is not None else ():
         connection.execute(statement)
+    connection.execute(_DOUBT if replaced is None else _DOUBT + _UNTRIED)
     for statement in _VOID:
         connection.execute(statement, {"now": now})
     marked = connection.execute(_MARK, {"now": now, "name": name, "carried": replaced is not None}).rowcount

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sereno.core.budget import Allowance, Spend
+from sereno.core.call import CallKind, CallState, ProviderCall
 from sereno.core.change import KnownObject
 from sereno.core.delivery import Delivery, DeliveryState
 from sereno.core.escalation import Category, Escalation
 from sereno.core.observation import DelaySource
-from sereno.core.operation import Operation, OperationState
+from sereno.core.operation import Operation, OperationState, Pushed
 from sereno.core.poll import Poll, PollSpec, PollState
 from sereno.core.values import from_micros
 from sereno.store.codec import (
@@ -18,6 +19,7 @@ from sereno.store.codec import (
     load_grants,
     load_options,
     load_parameters,
+    load_pins,
     load_spec,
     loads_foreign,
 )
@@ -36,9 +38,15 @@ OPERATION_COLUMNS = (
     "workspace", "id", "contract", "contract_digest", "account", "job_id", "url", "parameters", "fingerprint", "user",
     "assistant_task_id", "actions", "state", "due", "scheduled_for", "lease_until", "run", "attempt", "pool", "revision",
     "deadline_at", "business_deadline_at", "max_status_requests", "max_transport_failures", "max_throttles",
-    "status_requests_used", "transport_failures_used", "throttles_used", "answered", "not_found", "min_gap_us", "next_poll_at",
-    "delay_source", "last_state", "last_http_status", "last_checked_at", "result_ref", "category", "error_code", "error_text",
-    "expires_at", "regressions", "grants", "escalations", "created_at",
+    "status_requests_used", "transport_failures_used", "throttles_used", "answered", "not_found", "tolerated", "steady",
+    "min_gap_us", "next_poll_at", "delay_source", "last_state", "last_http_status", "last_checked_at", "result_ref", "category",
+    "error_code", "error_text", "expires_at", "regressions", "grants", "pins", "escalations", "created_at", "call", "pushed_at",
+    "previous", "submitted_at",
+)  # fmt: skip
+
+CALL_COLUMNS = (
+    "workspace", "id", "operation", "kind", "dedupe_key", "key", "input", "statement", "state", "attempts", "first_sent_at",
+    "created_at",
 )  # fmt: skip
 
 DELIVERY_COLUMNS = (
@@ -139,10 +147,19 @@ def read_spend(row: Row) -> Spend:
         throttles=row["throttles_used"],
         answered=row["answered"],
         not_found=row["not_found"],
+        tolerated=row["tolerated"],
+        steady=row["steady"],
     )
 
 
-def read_operation(row: Row, *, escalation: Escalation | None = None, reserved: bool = False) -> Operation:
+def read_operation(
+    row: Row,
+    *,
+    escalation: Escalation | None = None,
+    call: ProviderCall | None = None,
+    pushed: Pushed | None = None,
+    reserved: bool = False,
+) -> Operation:
     """Reads an `operation` row; `reserved` only for the claim that counted a request for this step."""
     return Operation(
         id=row["id"],
@@ -178,6 +195,29 @@ def read_operation(row: Row, *, escalation: Escalation | None = None, reserved: 
         escalations=row["escalations"],
         open_escalation=escalation,
         reserved=reserved,
+        call=call,
+        pins=load_pins(row["pins"]),
+        pushed=pushed,
+        previous=row["previous"],
+        submitted_at=instant(row["submitted_at"]),
+    )
+
+
+def read_call(row: Row, *, interrupted: bool | None = None) -> ProviderCall:
+    """Reads a `provider_call` row; it was interrupted where an earlier attempt was never settled."""
+    state = CallState(row["state"])
+    return ProviderCall(
+        id=row["id"],
+        kind=CallKind(row["kind"]),
+        dedupe_key=row["dedupe_key"],
+        key=row["key"],
+        input=loads_foreign(row["input"]),
+        state=state,
+        created_at=from_micros(row["created_at"]),
+        attempts=row["attempts"],
+        first_sent_at=instant(row["first_sent_at"]),
+        interrupted=state is CallState.SENDING if interrupted is None else interrupted,
+        statement=loads_foreign(row["statement"]),
     )
 
 

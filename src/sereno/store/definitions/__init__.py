@@ -1,16 +1,15 @@
 """The store as `service` writes definitions and people's decisions: each method is one transaction with its journal row."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from sqlite3 import Connection
 from typing import TypeVar
 
 from sereno.core.poll import PollSpec, PollState
 from sereno.core.record import DeliveryRecord, OperationRecord, PollRecord
-from sereno.core.values import Json
 from sereno.core.work import Principal
-from sereno.ports import AnswerRule, Clock, Ids, NewOperation, PoolLimits
-from sereno.store.definitions import deliveries, escalations, operations, polls, pool_limits
+from sereno.ports import AnswerRule, Change, Clock, Given, Ids, NewOperation, PoolLimits
+from sereno.store.definitions import changes, deliveries, escalations, operations, polls, pool_limits
 from sereno.store.definitions.request import Request
 from sereno.store.executor import Executor
 from sereno.store.reads import pages
@@ -67,12 +66,13 @@ class Definitions:
 
         return await self._write(who, inside)
 
-    async def answer(
-        self, who: Principal, escalation: str, *, digest: str, option: str, decide: AnswerRule, statement: Mapping[str, Json]
-    ) -> OperationRecord:
+    async def answer(self, who: Principal, escalation: str, given: Given, decide: AnswerRule) -> OperationRecord:
         """Records an answer once; see `escalations.answer`. Raises NotFound, NotNow, NotAllowed."""
-        given = escalations.Given(digest, option, statement)
         return await self._write(who, lambda request: _operation(request, escalations.answer(request, escalation, given, decide)))
+
+    async def change_operation(self, who: Principal, operation: str, change: Change) -> OperationRecord:
+        """Records a change that no question asked for; see `changes.change`. Raises NotFound, NotNow, NotAllowed."""
+        return await self._write(who, lambda request: _operation(request, changes.change(request, operation, change)))
 
     async def retry_delivery(self, who: Principal, delivery: str) -> DeliveryRecord:
         """Queues a dead or ambiguous delivery again under the same key. Raises NotFound, NotNow."""

@@ -1,7 +1,5 @@
 """Answers of people to escalations (W19, W20, W40): once, in time, for exactly what was shown. A part of a write transaction."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from sqlite3 import Row
 
@@ -9,23 +7,12 @@ from sereno.core.errors import InvariantBroken, NotAllowed, NotNow
 from sereno.core.escalation import Escalation, Option, Verb
 from sereno.core.operation import AnswerDecision, Operation, OperationState
 from sereno.core.values import Json
-from sereno.ports import AnswerRule
-from sereno.store.codec import dump_grants, dumps, micros
-from sereno.store.definitions.operations import limits_as_facts
+from sereno.ports import AnswerRule, Given
+from sereno.store.codec import dumps
+from sereno.store.definitions.changed import Wanted, apply, find
 from sereno.store.definitions.request import Request
 from sereno.store.missing import not_found
-from sereno.store.pools import ensure_pool, wake_pool, wake_pools
-from sereno.store.rows import read_escalation, read_operation
-from sereno.store.work.effects import Outgoing, insert
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """An answer as it came in: the digest and the statement that the person saw, and the key of the option they chose."""
-
-    digest: str
-    option: str
-    statement: Mapping[str, Json]
+from sereno.store.rows import read_escalation
 
 
 def answer(request: Request, escalation_id: str, given: Given, decide: AnswerRule) -> str:
@@ -41,55 +28,40 @@ def answer(request: Request, escalation_id: str, given: Given, decide: AnswerRul
             subject=escalation_id,
             code="needs_person",
         )
-    row = _row(request, _OPERATION, escalation.operation)
-    operation = read_operation(dict(row), escalation=escalation)
+    found = find(request, escalation.operation)
+    operation = found.operation
     if operation.state is not OperationState.ESCALATED:
         raise NotNow(f"the operation is {operation.state.value} and waits for no answer", subject=operation.id)
     decision = decide(operation, escalation, option, request.now)
     _refuse_wider(operation, option, decision, request)
     _close(request, escalation, option, given)
-    run = request.revoke("operation", row, f"the escalation was answered by {request.who.user} while this run was under way")
-    _apply(request, operation, decision)
-    suppressed = _tell(request, operation, decision)
-    facts: dict[str, Json] = {"digest": escalation.digest, "statement": dict(given.statement), "suppressed": suppressed}
-    request.decided(operation.id, run, "answered", {**facts, **_facts(operation, escalation, option, decision)})
+    run = request.revoke(
+        "operation", found.row, f"the escalation was answered by {request.who.user} while this run was under way"
+    )
+    changes = apply(request, found, Wanted(decision, given.statement, given.document))
+    facts: dict[str, Json] = {"digest": escalation.digest, "statement": dict(given.statement)}
+    request.decided(operation.id, run, "answered", {**facts, **_asked(escalation, option), **changes})
     return operation.id
 
 
-def _facts(operation: Operation, escalation: Escalation, option: Option, decision: AnswerDecision) -> dict[str, Json]:
-    """What was asked, what was chosen, and what it changes, for the journal (W20, W26)."""
+def _asked(escalation: Escalation, option: Option) -> dict[str, Json]:
+    """What was asked and what was chosen, for the journal (W20, W26)."""
     return {
         "escalation": escalation.id,
         "category": escalation.category.value,
         "option": option.key,
         "verb": option.verb.value,
         "says": option.says,
-        "state_before": operation.state.value,
-        "state": decision.state.value,
-        "status_requests_used": operation.spend.status_requests,
-        "event": decision.event.value,
-        "reason": decision.reason,
-        "effects": [effect.dedupe_key for effect in decision.effects],
-        "next_poll_at": micros(decision.next_poll_at),
-        "delay_source": decision.delay_source.value,
-        "limits_before": dict[str, object](limits_as_facts(operation.allowance)),
-        **limits_as_facts(decision.allowance),
     }
 
 
-_OPERATION = "SELECT * FROM operation WHERE workspace = ? AND id = ?"
 _ESCALATION = "SELECT * FROM escalation WHERE workspace = ? AND id = ?"
 
 
-def _row(request: Request, statement: str, identifier: str) -> Row:
-    row: Row | None = request.connection.execute(statement, (request.workspace, identifier)).fetchone()
-    if row is None:
-        raise not_found("escalation" if statement is _ESCALATION else "operation", identifier, ())
-    return row
-
-
 def _open_question(request: Request, escalation_id: str, digest: str) -> Escalation:
-    row = _row(request, _ESCALATION, escalation_id)
+    row: Row | None = request.connection.execute(_ESCALATION, (request.workspace, escalation_id)).fetchone()
+    if row is None:
+        raise not_found("escalation", escalation_id, ())
     if row["state"] == "answered":
         raise NotNow(
             f"the escalation was answered already by {row['answered_by']}; an answer counts once",
@@ -136,15 +108,6 @@ def _refuse_wider(operation: Operation, option: Option, decision: AnswerDecision
         raise InvariantBroken(f"the answer {option.key!r} would widen the limits by more than it says", subject=operation.id)
 
 
-def _tell(request: Request, operation: Operation, decision: AnswerDecision) -> int:
-    """Queues the messages of an end; returns how many had been queued before under their key."""
-    ids = [request.ids.new("dlv_") for _ in decision.effects]
-    outgoing = Outgoing(operation.workspace, operation.user, None, decision.effects, ids)
-    wakes, suppressed = insert(request.connection, outgoing, request.micros)
-    wake_pools(request.connection, wakes, request.micros)
-    return suppressed
-
-
 def _close(request: Request, escalation: Escalation, option: Option, given: Given) -> None:
     said: dict[str, Json] = {
         "option": option.key,
@@ -161,27 +124,3 @@ def _close(request: Request, escalation: Escalation, option: Option, given: Give
     )
     if closed.rowcount != 1:
         raise InvariantBroken("an escalation changed inside its own transaction", subject=escalation.id)
-
-
-def _apply(request: Request, operation: Operation, decision: AnswerDecision) -> None:
-    """Writes the decision. The category stays with an operation that ends, as the reason; one that goes on has none."""
-    goes_on = decision.state is OperationState.WAITING
-    allowance = decision.allowance
-    due = micros(decision.due)
-    request.connection.execute(
-        "UPDATE operation SET state = ?, due = ?, next_poll_at = ?, delay_source = ?, grants = ?, deadline_at = ?,"
-        " business_deadline_at = ?,"
-        " max_status_requests = ?, max_transport_failures = ?, max_throttles = ?, category = ?, parked = NULL, attempt = 0,"
-        " revision = revision + 1, updated_at = ? WHERE workspace = ? AND id = ?",
-        (
-            *(decision.state.value, due, micros(decision.next_poll_at)),
-            *(decision.delay_source.value, dump_grants(decision.grants)),
-            *(micros(allowance.deadline_at), micros(allowance.business_deadline_at)),
-            *(allowance.max_status_requests, allowance.max_transport_failures, allowance.max_throttles),
-            None if goes_on or operation.category is None else operation.category.value,
-            *(request.micros, request.workspace, operation.id),
-        ),
-    )
-    if due is not None:
-        ensure_pool(request.connection, request.workspace, operation.pool)
-        wake_pool(request.connection, request.workspace, operation.pool, due)

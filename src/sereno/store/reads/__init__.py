@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from sereno.core.escalation import Escalation
-from sereno.core.record import Counts, DeliveryRecord, JournalEntry, OperationRecord, PollRecord, RunRecord
+from sereno.core.record import CallRecord, Counts, DeliveryRecord, JournalEntry, OperationRecord, PollRecord, RunRecord
 from sereno.core.values import Json
 from sereno.core.work import Principal
 from sereno.ports import Clock, Page
@@ -31,7 +31,7 @@ class Reads:
         return await self._executor.read(lambda connection: pages.one_operation(connection, who.workspace, operation))
 
     async def operations(self, who: Principal, page: Page) -> Sequence[OperationRecord]:
-        """Operations, newest first; `page.state` = `open` means waiting or escalated."""
+        """Operations, newest first; `page.state` = `open` means submitting, waiting or escalated."""
         return await self._executor.read(lambda connection: pages.operations(connection, who.workspace, page))
 
     async def escalation(self, who: Principal, escalation: str) -> Escalation:
@@ -55,6 +55,10 @@ class Reads:
     async def journal(self, who: Principal, subject: str, after: int = 0, limit: int = 1000) -> Sequence[JournalEntry]:
         """What happened to one subject, oldest first, from sequence number `after` on."""
         return await self._executor.read(lambda connection: pages.journal(connection, who.workspace, subject, (after, limit)))
+
+    async def calls(self, who: Principal, operation: str) -> Sequence[CallRecord]:
+        """The submit and the cancels of one operation, oldest first."""
+        return await self._executor.read(lambda connection: pages.calls(connection, who.workspace, operation))
 
     async def contract(self, digest: str) -> Mapping[str, Json]:
         """A pinned contract document. Raises NotFound."""

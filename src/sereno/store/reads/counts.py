@@ -15,7 +15,7 @@ GRACE = LeaseTimes().lease + timedelta(minutes=1)
 _OVERDUE = """
 SELECT count(*) AS number, min(due) AS oldest FROM (
     SELECT due FROM poll WHERE workspace = :workspace AND state = 'active' AND due < :before
-    UNION ALL SELECT due FROM operation WHERE workspace = :workspace AND state IN ('waiting', 'escalated') AND due < :before
+    UNION ALL SELECT due FROM operation WHERE workspace = :workspace AND state IN ('submitting', 'waiting', 'escalated') AND due < :before
     UNION ALL SELECT due FROM delivery WHERE workspace = :workspace AND state IN ('queued', 'sending') AND due < :before
 )
 """

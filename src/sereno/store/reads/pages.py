@@ -5,13 +5,14 @@ from dataclasses import replace
 from datetime import datetime
 from sqlite3 import Connection, Row
 
+from sereno.core.call import ProviderCall
 from sereno.core.escalation import Escalation
-from sereno.core.record import DeliveryRecord, JournalEntry, OperationRecord, PollRecord, RunRecord
+from sereno.core.record import CallRecord, DeliveryRecord, JournalEntry, OperationRecord, PollRecord, RunRecord
 from sereno.core.values import Json, from_micros, to_micros
 from sereno.ports import Page
 from sereno.store.codec import instant, loads_foreign
 from sereno.store.missing import not_found
-from sereno.store.rows import KnownObjects, read_delivery, read_escalation, read_operation, read_poll
+from sereno.store.rows import KnownObjects, read_call, read_delivery, read_escalation, read_operation, read_poll
 
 LONGEST_PAGE = 1000
 NEAREST_AMONG = 10_000
@@ -73,7 +74,11 @@ def polls(connection: Connection, workspace: str, page: Page) -> Sequence[PollRe
 def _operation_records(connection: Connection, workspace: str, rows: Iterable[Row]) -> list[OperationRecord]:
     return [
         OperationRecord(
-            operation=read_operation(dict(row), escalation=_open_question(connection, workspace, row)),
+            operation=read_operation(
+                dict(row),
+                escalation=_open_question(connection, workspace, row),
+                call=_open_call(connection, workspace, row),
+            ),
             due=instant(row["due"]),
             updated_at=from_micros(row["updated_at"]),
             leased_until=instant(row["lease_until"]),
@@ -91,6 +96,32 @@ def _open_question(connection: Connection, workspace: str, operation: Row) -> Es
     return None if row is None else read_escalation(dict(row))
 
 
+def _open_call(connection: Connection, workspace: str, operation: Row) -> ProviderCall | None:
+    if operation["call"] is None:
+        return None
+    row = connection.execute(
+        "SELECT * FROM provider_call WHERE workspace = ? AND id = ?", (workspace, operation["call"])
+    ).fetchone()
+    return None if row is None else read_call(dict(row))
+
+
+def calls(connection: Connection, workspace: str, operation: str) -> Sequence[CallRecord]:
+    """Reads the calls of one operation, oldest first; at most 1,000."""
+    rows = connection.execute(
+        "SELECT * FROM provider_call WHERE workspace = ? AND operation = ? ORDER BY id LIMIT ?",
+        (workspace, operation, LONGEST_PAGE),
+    )
+    return [
+        CallRecord(
+            operation=row["operation"],
+            call=read_call(dict(row)),
+            answer=None if row["answer"] is None else loads_foreign(row["answer"]),
+            answered_at=instant(row["answered_at"]),
+        )
+        for row in rows
+    ]
+
+
 def one_operation(connection: Connection, workspace: str, operation: str) -> OperationRecord:
     """Reads one operation by id. Raises NotFound with the nearest id of the newest ones."""
     rows = connection.execute("SELECT * FROM operation WHERE workspace = ? AND id = ?", (workspace, operation)).fetchall()
@@ -100,11 +131,11 @@ def one_operation(connection: Connection, workspace: str, operation: str) -> Ope
 
 
 def operations(connection: Connection, workspace: str, page: Page) -> Sequence[OperationRecord]:
-    """Reads a page of operations; state `open` means waiting or escalated; `subject` is a provider's job id."""
+    """Reads a page of operations; state `open` means submitting, waiting or escalated; `subject` is a provider's job id."""
     before, limit = _keyset(page)
-    states = {"open": ("waiting", "escalated")}.get(page.state or "", (page.state, page.state))
+    states = ("submitting", "waiting", "escalated") if page.state == "open" else (page.state,) * 3
     rows = connection.execute(
-        "SELECT * FROM operation WHERE workspace = ? AND id < ? AND (? IS NULL OR state IN (?, ?)) AND (? IS NULL OR job_id = ?)"
+        "SELECT * FROM operation WHERE workspace = ? AND id < ? AND (? IS NULL OR state IN (?, ?, ?)) AND (? IS NULL OR job_id = ?)"
         " ORDER BY id DESC LIMIT ?",
         (workspace, before, page.state, *states, page.subject, page.subject, limit),
     ).fetchall()

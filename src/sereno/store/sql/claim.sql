@@ -36,13 +36,13 @@ SELECT json_group_array(json_array(    json((SELECT json_group_array(json_array(
             AND (:since IS NULL OR due <= :horizon OR (scheduled_for <= :horizon AND lease_until IS NULL))
         ORDER BY due, id LIMIT :each))),
     json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM operation
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state = 'waiting' AND due <= :horizon
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state IN ('submitting', 'waiting') AND due <= :horizon
         ORDER BY due, id LIMIT :each))),
     json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM operation
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state = 'waiting' AND due <= :horizon
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state IN ('submitting', 'waiting') AND due <= :horizon
         ORDER BY due, id LIMIT :each))),
     json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM operation
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state = 'waiting' AND due <= :horizon
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state IN ('submitting', 'waiting') AND due <= :horizon
         ORDER BY due, id LIMIT :each))),
     json((SELECT json_group_array(json_array(id, due)) FROM (SELECT id, due FROM delivery
         WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state IN ('queued', 'sending') AND due <= :now
@@ -66,13 +66,13 @@ SELECT json_group_array(json_array(    json((SELECT json_group_array(json_array(
         WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state = 'active' AND due > :now
         ORDER BY due LIMIT 1),
     (SELECT due FROM operation
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state = 'waiting' AND due > :now
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state IN ('submitting', 'waiting') AND due > :now
         ORDER BY due LIMIT 1),
     (SELECT due FROM operation
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state = 'waiting' AND due > :now
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 1 AND state IN ('submitting', 'waiting') AND due > :now
         ORDER BY due LIMIT 1),
     (SELECT due FROM operation
-        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state = 'waiting' AND due > :now
+        WHERE workspace = p.workspace AND pool = p.name AND priority = 2 AND state IN ('submitting', 'waiting') AND due > :now
         ORDER BY due LIMIT 1),
     (SELECT due FROM delivery
         WHERE workspace = p.workspace AND pool = p.name AND priority = 0 AND state IN ('queued', 'sending') AND due > :now
@@ -103,7 +103,7 @@ WITH RECURSIVE spaces (name) AS (
     SELECT min(workspace) FROM pool
     UNION ALL SELECT (SELECT min(workspace) FROM pool WHERE workspace > spaces.name) FROM spaces WHERE spaces.name IS NOT NULL)
 SELECT json_array(workspace, id, pool, due)
-FROM operation WHERE workspace IN (SELECT name FROM spaces) AND id = :id AND state IN ('waiting', 'escalated') AND due IS NOT NULL;
+FROM operation WHERE workspace IN (SELECT name FROM spaces) AND id = :id AND state IN ('submitting', 'waiting', 'escalated') AND due IS NOT NULL;
 
 -- name: one_delivery
 WITH RECURSIVE spaces (name) AS (
@@ -125,9 +125,10 @@ SELECT json_group_array(json_array(
     t.workspace, t.id, t.contract, t.contract_digest, t.account, t.job_id, t.url, t.parameters, t.fingerprint, t.user,
     t.assistant_task_id, t.actions, t.state, t.due, t.scheduled_for, t.lease_until, t.run, t.attempt, t.pool, t.revision,
     t.deadline_at, t.business_deadline_at, t.max_status_requests, t.max_transport_failures, t.max_throttles,
-    t.status_requests_used, t.transport_failures_used, t.throttles_used, t.answered, t.not_found, t.min_gap_us,
-    t.next_poll_at, t.delay_source, t.last_state, t.last_http_status, t.last_checked_at, t.result_ref, t.category,
-    t.error_code, t.error_text, t.expires_at, t.regressions, t.grants, t.escalations, t.created_at
+    t.status_requests_used, t.transport_failures_used, t.throttles_used, t.answered, t.not_found, t.tolerated, t.steady,
+    t.min_gap_us, t.next_poll_at, t.delay_source, t.last_state, t.last_http_status, t.last_checked_at, t.result_ref, t.category,
+    t.error_code, t.error_text, t.expires_at, t.regressions, t.grants, t.pins, t.escalations, t.created_at, t.call, t.pushed_at,
+    t.previous, t.submitted_at
 ))
 FROM json_each(:rows) AS j CROSS JOIN operation AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
 
@@ -148,6 +149,21 @@ SELECT json_group_array(json_array(
     e.answer_by
 ))
 FROM json_each(:rows) AS j CROSS JOIN escalation AS e ON e.workspace = j.value ->> 0 AND e.operation = j.value ->> 1 AND e.state = 'open';
+
+-- name: load_calls
+SELECT json_group_array(json_array(
+    c.workspace, c.id, c.operation, c.kind, c.dedupe_key, c.key, c.input, c.statement, c.state, c.attempts, c.first_sent_at,
+    c.created_at
+))
+FROM json_each(:rows) AS j CROSS JOIN provider_call AS c ON c.workspace = j.value ->> 0 AND c.id = j.value ->> 1;
+
+-- name: load_pushed
+SELECT body, content_type, received_at FROM pushed_body WHERE workspace = :workspace AND operation = :id;
+
+-- name: take_calls
+WITH n (workspace, id, now) AS (VALUES (?, ?, ?))
+UPDATE provider_call SET state = 'sending', attempts = attempts + 1, first_sent_at = coalesce(first_sent_at, n.now), updated_at = n.now
+FROM n WHERE provider_call.workspace = n.workspace AND provider_call.id = n.id AND provider_call.state IN ('queued', 'sending');
 
 -- name: take_poll
 WITH n (workspace, id, run, due, lease_until, scheduled_for, attempt, abandoned) AS (VALUES (?, ?, ?, ?, ?, ?, ?, ?))

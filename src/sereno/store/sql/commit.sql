@@ -61,7 +61,8 @@ SELECT run, lease_until, revision, state, pool, scheduled_for, due FROM poll WHE
 SELECT run, lease_until, revision, state, pool, scheduled_for, due FROM delivery WHERE workspace = :workspace AND id = :id;
 
 -- name: operation_fence
-SELECT run, lease_until, revision, state, pool, scheduled_for, due, status_requests_used, max_status_requests, min_gap_us, parked
+SELECT run, lease_until, revision, state, pool, scheduled_for, due, status_requests_used, max_status_requests, min_gap_us, parked,
+    call, pins, pushed_at, woken_at
 FROM operation WHERE workspace = :workspace AND id = :id;
 
 -- name: settle_delivery
@@ -76,13 +77,43 @@ WHERE workspace = :workspace AND subject = :id AND number = :run;
 -- name: settle_operation
 UPDATE operation SET state = :state, due = :due, scheduled_for = NULL, lease_until = NULL, attempt = 0, next_poll_at = :next_poll_at,
     delay_source = :delay_source, status_requests_used = :used, transport_failures_used = :transport_failures,
-    throttles_used = :throttles, answered = :answered, not_found = :not_found, category = :category, grants = :grants,
+    throttles_used = :throttles, answered = :answered, not_found = :not_found, tolerated = :tolerated, steady = :steady,
+    category = :category, grants = :grants, pins = :pins, url = coalesce(:url, url), call = :call, pushed_at = :pushed_at, woken_at = NULL,
     escalations = escalations + :escalated, regressions = regressions + :regressed, parked = NULL,
     last_state = coalesce(:last_state, last_state), last_http_status = coalesce(:http_status, last_http_status),
     last_checked_at = coalesce(:checked_at, last_checked_at), result_ref = coalesce(:result_ref, result_ref),
     error_code = coalesce(:error_code, error_code), error_text = coalesce(:error_text, error_text),
     expires_at = coalesce(:expires_at, expires_at), updated_at = :now
 WHERE workspace = :workspace AND id = :id;
+
+-- name: name_job
+UPDATE operation SET job_id = :job_id, url = :url, parameters = :parameters, submitted_at = :submitted_at
+WHERE workspace = :workspace AND id = :id;
+
+-- name: other_with_job
+SELECT o.id FROM operation AS mine CROSS JOIN operation AS o
+    ON o.workspace = mine.workspace AND o.contract = mine.contract AND o.account = mine.account
+WHERE mine.workspace = :workspace AND mine.id = :id AND o.id <> mine.id AND o.job_id = :job_id
+    AND o.state IN ('submitting', 'waiting', 'escalated') AND o.job_id <> '';
+
+-- name: settle_call
+UPDATE provider_call SET state = :state, answer = coalesce(:answer, answer), answered_at = coalesce(:answered_at, answered_at),
+    first_sent_at = CASE :unsent WHEN 1 THEN NULL ELSE first_sent_at END, updated_at = :now
+WHERE workspace = :workspace AND id = :call AND state IN ('queued', 'sending');
+
+-- name: give_up_call
+-- What was never tried is dropped; whether the rest was done is not known.
+UPDATE provider_call SET state = CASE state WHEN 'queued' THEN 'dropped' ELSE 'unknown' END, answer = coalesce(:answer, answer),
+    answered_at = coalesce(:answered_at, answered_at), updated_at = :now
+WHERE workspace = :workspace AND operation = :id AND state IN ('queued', 'sending');
+
+-- name: release_call
+UPDATE provider_call SET state = CASE :interrupted WHEN 1 THEN 'sending' ELSE 'queued' END, attempts = attempts - 1,
+    first_sent_at = CASE WHEN :interrupted = 0 AND first_sent_at = :claimed_at THEN NULL ELSE first_sent_at END, updated_at = :now
+WHERE workspace = :workspace AND id = :call AND state = 'sending';
+
+-- name: forget_pushed
+DELETE FROM pushed_body WHERE workspace = :workspace AND operation = :id;
 
 -- name: operation_facts
 UPDATE operation SET last_state = coalesce(:last_state, last_state), last_http_status = coalesce(:http_status, last_http_status),

@@ -18,9 +18,10 @@ _SHIFTS = (
     "UPDATE poll SET due = due - :step, scheduled_for = scheduled_for - :step, lease_until = lease_until - :step"
     " WHERE state = 'active' AND due IS NOT NULL",
     "UPDATE operation SET due = due - :step, scheduled_for = scheduled_for - :step, lease_until = lease_until - :step,"
-    " next_poll_at = next_poll_at - :step WHERE state = 'waiting' AND due IS NOT NULL",
+    " next_poll_at = next_poll_at - :step WHERE state IN ('submitting', 'waiting') AND due IS NOT NULL",
     "UPDATE delivery SET due = due - :step, scheduled_for = scheduled_for - :step, lease_until = lease_until - :step"
     " WHERE state IN ('queued', 'sending') AND due IS NOT NULL",
+    "UPDATE provider_call SET first_sent_at = first_sent_at - :step WHERE state IN ('queued', 'sending')",
     "UPDATE pool SET tat = max(tat - :step, 0), wake = wake - :step",
 )
 

@@ -7,6 +7,7 @@ from sereno.core.errors import LeaseLost
 from sereno.core.observation import Observation
 from sereno.core.values import Json
 from sereno.core.work import DeliveryWork, Kind, OperationWork, Work
+from sereno.store.calls import release_call
 from sereno.store.codec import observation_json
 from sereno.store.named import named
 from sereno.store.pools import wake_pool
@@ -49,6 +50,7 @@ def release(connection: sqlite3.Connection, work: Work, now: int) -> None:
         sent = fence["status_requests_used"] > work.operation.spend.status_requests
         due = max(due, now + fence["min_gap_us"]) if sent else due
         values.update(due=due, given_back=int(work.operation.reserved))
+        release_call(connection, work, now)
     elif isinstance(work, DeliveryWork):
         values.update(interrupted=int(work.delivery.interrupted))
     connection.execute(named("commit")[f"release_{kind}"], values)
@@ -63,9 +65,9 @@ def release(connection: sqlite3.Connection, work: Work, now: int) -> None:
 def reserve_hop(connection: sqlite3.Connection, work: Work, origin: str, now: int) -> bool:
     """Counts one more request before a redirect hop is followed; False = no budget left, or the fence or the lease is gone.
 
-    A poll's hops are counted against its pool when the run is committed; a delivery has no request budget.
+    A poll's hops are counted against its pool when the run is committed; a delivery and a call have no request budget.
     """
-    if not isinstance(work, OperationWork):
+    if not isinstance(work, OperationWork) or work.operation.call is not None:
         try:
             check(connection, work, now)
         except LeaseLost:

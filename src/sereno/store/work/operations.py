@@ -1,21 +1,39 @@
-"""Commits of operation steps: state, spend, the question to a person, effects and the audit row of W26, in one transaction."""
+"""Commits of operation steps: state, spend, call, job, the question to a person, effects and the audit row of W26, in one transaction."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sereno.core.errors import AlreadyExists
 from sereno.core.escalation import Escalation
-from sereno.core.observation import Observation
+from sereno.core.observation import DelaySource, Observation
 from sereno.core.operation import OperationDecision, OperationState
 from sereno.core.values import Json
+from sereno.core.waiting.lifecycle import LIVE, TERMINAL
 from sereno.core.work import OperationWork
-from sereno.store.codec import dump_grants, dump_options, dumps, micros, observation_json
+from sereno.store.calls import settle_call, stays_open
+from sereno.store.codec import (
+    call_answer_json,
+    dump_grants,
+    dump_options,
+    dump_parameters,
+    dump_pins,
+    dumps,
+    load_pins,
+    loads,
+    micros,
+    observation_json,
+)
 from sereno.store.named import named
 from sereno.store.pools import wake_pools
+from sereno.store.pushed import pushed_facts
 from sereno.store.work.effects import Outgoing, insert
 from sereno.store.work.fence import Values, held
 from sereno.store.work.journal import DECISION, Entry, append
+
+_LOCAL = (DelaySource.LOCAL_BACKOFF, DelaySource.CONTRACT_SCHEDULE)
+"""Waits that a call-back may shorten (W35)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +44,111 @@ class OperationCommit:
     decision: OperationDecision
     ids: Sequence[str]
 
+    @property
+    def key(self) -> dict[str, Any]:
+        """Workspace and id of the operation."""
+        return {"workspace": self.work.operation.workspace, "id": self.work.operation.id}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What the decision comes to on the row as it stands now; instants in microseconds."""
+
+    now: int
+    edited: bool
+    state: OperationState
+    used: int
+    due: int | None
+    next_poll_at: int | None
+    call: str | None
+    """The call that stays open."""
+    pushed_at: int | None
+    """The call-back that stays unread."""
+    pins: Mapping[str, str]
+
 
 def commit_operation(connection: sqlite3.Connection, commit: OperationCommit, now: int) -> None:
-    """Writes one step. Raises LeaseLost. An operation that was edited meanwhile keeps its state: the facts count, nothing is told."""
+    """Writes one step. Raises LeaseLost, and AlreadyExists before anything is written where the job that a submit named is that of
+    another open operation. An operation that was edited meanwhile keeps its state: the facts count, nothing is told."""
     fence = held(connection, commit.work)
-    edited = fence["revision"] != commit.work.lease.revision
-    used = settled_requests(fence, commit)
-    due = _edited_due(fence, commit.decision, now) if edited else micros(commit.decision.due)
-    _settle(connection, commit, fence, {"used": used, "due": due, "now": now, "edited": edited})
-    wakes = [(commit.work.operation.workspace, fence["pool"], now if due is None else due)]
+    _refuse_taken_job(connection, commit)
+    plan = _planned(commit, fence, now)
+    settle_call(connection, commit.work, commit.decision.call, live=plan.state in LIVE, now=now)
+    _settle(connection, commit, fence, plan)
+    operation = commit.work.operation
+    wakes = [(operation.workspace, fence["pool"], now if plan.due is None else plan.due)]
     suppressed = 0
-    if not edited:
+    if not plan.edited:
         _questions(connection, commit, now)
-        operation = commit.work.operation
         outgoing = Outgoing(operation.workspace, operation.user, None, commit.decision.effects, commit.ids)
         woken, suppressed = insert(connection, outgoing, now)
         wakes += woken
     _close_run(connection, commit, now)
-    append(
-        connection, [_entry(commit, fence, {"used": used, "due": due, "edited": edited, "suppressed": suppressed, "now": now})]
-    )
+    append(connection, [_entry(commit, plan, suppressed)])
     wake_pools(connection, wakes, now)
+
+
+def _refuse_taken_job(connection: sqlite3.Connection, commit: OperationCommit) -> None:
+    """W39: one open operation for one job."""
+    job = commit.decision.job
+    if job is None:
+        return
+    other = connection.execute(named("commit")["other_with_job"], {**commit.key, "job_id": job.job_id}).fetchone()
+    if other is not None:
+        raise AlreadyExists(
+            f"the job that the submit's answer named is being waited for by {other[0]}; nothing was written",
+            subject=other[0],
+            code="job_taken",
+        )
+
+
+def _planned(commit: OperationCommit, fence: Values, now: int) -> _Plan:
+    """A step that made a call cannot be decided again, so its decision is written whole, whatever was edited meanwhile."""
+    decision = commit.decision
+    edited = fence["revision"] != commit.work.lease.revision and decision.call is None
+    state = OperationState(fence["state"]) if edited else decision.state
+    call = fence["call"] if state in LIVE and stays_open(decision.call) else None
+    pushed_at = None if state in TERMINAL else _unread(commit, fence, edited=edited)
+    due, next_poll_at = micros(decision.due), micros(decision.next_poll_at)
+    if edited:
+        due = now if call is not None else _edited_due(fence, decision, now)
+    if state in LIVE and due is not None:
+        due, next_poll_at = _woken(commit, fence, (due, next_poll_at), now=now, unread=pushed_at is not None)
+    pins = load_pins(fence["pins"])
+    return _Plan(
+        now=now,
+        edited=edited,
+        state=state,
+        used=settled_requests(fence, commit),
+        due=due,
+        next_poll_at=next_poll_at,
+        call=call,
+        pushed_at=pushed_at,
+        pins=pins if edited else {**pins, **decision.pins},
+    )
+
+
+def _unread(commit: OperationCommit, fence: Values, *, edited: bool) -> int | None:
+    """The call-back that is still to be read: any but the one that this step decided on."""
+    pushed_at: int | None = fence["pushed_at"]
+    had = commit.work.operation.pushed
+    read = had is not None and commit.decision.observation is not None and not edited
+    return None if read and had is not None and micros(had.received_at) == pushed_at else pushed_at
+
+
+def _woken(
+    commit: OperationCommit, fence: Values, planned: tuple[int, int | None], *, now: int, unread: bool
+) -> tuple[int, int | None]:
+    """The plan where a call-back came while this step was under way: it is read next, or the look comes earlier, inside the smallest
+    gap and never inside a wait that the provider asked for (W35)."""
+    due, look = planned
+    if unread:
+        return min(due, now), look
+    woken = fence["woken_at"] is not None and fence["woken_at"] >= (micros(commit.work.lease.claimed_at) or 0)
+    if not woken or commit.decision.delay_source not in _LOCAL:
+        return planned
+    early = now + int(fence["min_gap_us"])
+    return min(due, early), early if look is None else min(look, early)
 
 
 def settled_requests(fence: Values, commit: OperationCommit) -> int:
@@ -76,30 +178,44 @@ def seen(observation: Observation | None) -> dict[str, Any]:
     }
 
 
-def _settle(connection: sqlite3.Connection, commit: OperationCommit, fence: Values, plan: Mapping[str, Any]) -> None:
-    operation, decision = commit.work.operation, commit.decision
-    edited = plan["edited"]
+def _settle(connection: sqlite3.Connection, commit: OperationCommit, fence: Values, plan: _Plan) -> None:
+    operation, decision, edited = commit.work.operation, commit.decision, plan.edited
     values = {
-        "workspace": operation.workspace,
-        "id": operation.id,
-        "now": plan["now"],
-        "state": fence["state"] if edited else str(decision.state),
-        "due": plan["due"],
-        "next_poll_at": micros(decision.next_poll_at),
+        **commit.key,
+        "now": plan.now,
+        "state": str(plan.state),
+        "due": plan.due,
+        "next_poll_at": plan.next_poll_at,
         "delay_source": str(decision.delay_source),
-        "used": plan["used"],
+        "used": plan.used,
         "transport_failures": decision.spend.transport_failures,
         "throttles": decision.spend.throttles,
         "answered": decision.spend.answered,
         "not_found": decision.spend.not_found,
+        "tolerated": decision.spend.tolerated,
+        "steady": decision.spend.steady,
         "category": None if edited or decision.category is None else str(decision.category),
         "grants": dump_grants(operation.grants if edited else decision.grants),
+        "pins": dump_pins(plan.pins),
+        "url": decision.url,
+        "call": plan.call,
+        "pushed_at": plan.pushed_at,
         "escalated": int(decision.escalation is not None and not edited),
         "regressed": int("regression" in decision.facts),
         "checked_at": None if decision.observation is None else micros(decision.received_at),
         **seen(decision.observation),
     }
     connection.execute(named("commit")["settle_operation"], values)
+    if fence["pushed_at"] is not None and plan.pushed_at is None:
+        connection.execute(named("commit")["forget_pushed"], commit.key)
+    if decision.job is not None:
+        job = {
+            "job_id": decision.job.job_id,
+            "url": decision.job.url,
+            "parameters": dump_parameters({**operation.parameters, **decision.job.parameters}),
+            "submitted_at": micros(decision.received_at),
+        }
+        connection.execute(named("commit")["name_job"], {**commit.key, **job})
 
 
 def _questions(connection: sqlite3.Connection, commit: OperationCommit, now: int) -> None:
@@ -126,36 +242,42 @@ def _question_row(escalation: Escalation) -> dict[str, Any]:
 
 
 def _close_run(connection: sqlite3.Connection, commit: OperationCommit, now: int) -> None:
-    operation, decision = commit.work.operation, commit.decision
     values = {
-        "workspace": operation.workspace,
-        "id": operation.id,
+        **commit.key,
         "now": now,
         "run": commit.work.lease.run,
         "status": "ok",
-        "summary": decision.reason,
+        "summary": commit.decision.reason,
         "error": None,
-        "requests": 0 if decision.observation is None else decision.observation.requests,
+        "requests": _requests(commit),
     }
     connection.execute(named("commit")["close_run"], values)
 
 
-def _entry(commit: OperationCommit, fence: Values, plan: Mapping[str, Any]) -> Entry:
+def _requests(commit: OperationCommit) -> int:
+    """What left in this step: looks, or the call. A call-back that was read cost none."""
+    seen, settled = commit.decision.observation, commit.decision.call
+    if settled is not None:
+        return 0 if settled.answer is None else settled.answer.requests
+    return seen.requests if seen is not None and commit.work.operation.reserved else 0
+
+
+def _entry(commit: OperationCommit, plan: _Plan, suppressed: int) -> Entry:
     """The audit row: everything that `explain` tells and `replay` needs."""
     operation, lease, decision = commit.work.operation, commit.work.lease, commit.decision
     facts: dict[str, Json] = {
         "decision": decision.reason,
         "event": str(decision.event),
         "state_before": str(operation.state),
-        "state": fence["state"] if plan["edited"] else str(decision.state),
+        "state": str(plan.state),
         "category": None if decision.category is None else str(decision.category),
         "claimed_at": micros(lease.claimed_at),
         "received_at": micros(decision.received_at),
-        "next_poll_at": micros(decision.next_poll_at),
-        "due": plan["due"],
+        "next_poll_at": plan.next_poll_at,
+        "due": plan.due,
         "delay_source": str(decision.delay_source),
         "draw": decision.draw,
-        "status_requests_used": plan["used"],
+        "status_requests_used": plan.used,
         "max_status_requests": operation.allowance.max_status_requests,
         "transport_failures_used": decision.spend.transport_failures,
         "max_transport_failures": operation.allowance.max_transport_failures,
@@ -165,9 +287,35 @@ def _entry(commit: OperationCommit, fence: Values, plan: Mapping[str, Any]) -> E
         "business_deadline_at": micros(operation.allowance.business_deadline_at),
         "observation": None if decision.observation is None else observation_json(decision.observation),
         "escalation": None if decision.escalation is None else decision.escalation.id,
-        "effects": [] if plan["edited"] else [effect.dedupe_key for effect in decision.effects],
-        "suppressed": plan["suppressed"],
-        "edited": plan["edited"],
+        "effects": [] if plan.edited else [effect.dedupe_key for effect in decision.effects],
+        "suppressed": suppressed,
+        "edited": plan.edited,
         "facts": dict(decision.facts),
+        **_more_facts(commit, plan),
     }
-    return Entry(operation.workspace, operation.id, lease.run, DECISION, plan["now"], facts)
+    return Entry(operation.workspace, operation.id, lease.run, DECISION, plan.now, facts)
+
+
+def _more_facts(commit: OperationCommit, plan: _Plan) -> dict[str, Json]:
+    """What only some steps have: a call and its answer, the job it named, a call-back, pins, grants, a new address."""
+    decision, pushed, job = commit.decision, commit.work.operation.pushed, commit.decision.job
+    settled, spend = decision.call, decision.spend
+    found: dict[str, Json] = {
+        "answered": spend.answered,
+        "not_found": spend.not_found,
+        "tolerated": spend.tolerated,
+        "steady": spend.steady,
+        "grants": loads(dump_grants(decision.grants)),
+        "pins": dict[str, object](plan.pins),
+        "url": decision.url,
+        "call": None
+        if settled is None
+        else {
+            "id": settled.call,
+            "state": str(settled.state),
+            "answer": None if settled.answer is None else call_answer_json(settled.answer),
+        },
+        "job": None if job is None else {"job_id": job.job_id, "url": job.url, "parameters": dict[str, object](job.parameters)},
+        "pushed": pushed_facts(pushed),
+    }
+    return {name: value for name, value in found.items() if value not in (None, {}, [])}

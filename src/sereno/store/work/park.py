@@ -6,6 +6,7 @@ from typing import Any
 
 from sereno.core.values import Json
 from sereno.core.work import Kind
+from sereno.store.calls import give_up_call
 from sereno.store.work.journal import DECISION, Entry, append
 
 REASON_MAX = 2_000
@@ -13,8 +14,8 @@ _PARK = {
     Kind.POLL: "UPDATE poll SET due = NULL, lease_until = NULL, last_error = :reason WHERE workspace = :workspace AND id = :id",
     # At its deadline a parked operation is claimed once more, without a request, so that the end of the wait is told to a person.
     Kind.OPERATION: (
-        "UPDATE operation SET lease_until = NULL, parked = :reason, updated_at = :now,"
-        " due = CASE WHEN state = 'waiting' AND parked IS NULL AND deadline_at > :now"
+        "UPDATE operation SET lease_until = NULL, parked = :reason, call = NULL, updated_at = :now,"
+        " due = CASE WHEN state IN ('submitting', 'waiting') AND parked IS NULL AND deadline_at > :now"
         "            THEN min(deadline_at, coalesce(business_deadline_at, deadline_at)) END"
         " WHERE workspace = :workspace AND id = :id"
     ),
@@ -39,11 +40,14 @@ def park_row(
 ) -> None:
     """Parks the claimed `row` (workspace, id, run): closes its run as failed and appends the reason to the journal.
 
-    A delivery becomes `ambiguous`: a mistake in the middle of a send leaves open whether it happened.
+    A delivery becomes `ambiguous`, and a call that may have been sent `unknown`: a mistake in the middle of a send leaves open
+    whether it happened.
     """
     text = reason[:REASON_MAX]
     values = {"workspace": row["workspace"], "id": row["id"], "run": row["run"], "reason": text, "now": now}
     connection.execute(_PARK[kind], values)
+    if kind is Kind.OPERATION:
+        give_up_call(connection, row["workspace"], row["id"], now)
     connection.execute(_CLOSE_RUN, values)
     whole: dict[str, Json] = {"decision": "parked", "reason": text, **(facts or {})}
     append(connection, [Entry(row["workspace"], row["id"], row["run"], DECISION, now, whole)])

@@ -1,4 +1,4 @@
-"""The claim, second half: takes the rows found, in the same transaction: run + 1, lease, attempt, reserved request, journal, tokens."""
+"""The claim, second half: takes the rows found, in the same transaction: run + 1, lease, attempt, what it may send, journal, tokens."""
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -7,18 +7,23 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
+from sereno.core.operation import Pushed
 from sereno.core.poll import PollSpec
 from sereno.core.values import from_micros
 from sereno.core.work import DeliveryWork, Kind, Lease, LeaseTimes, OperationWork, PollWork, Work
 from sereno.ports import Claimed, Only
 from sereno.store.codec import dumps, load_spec, loads, span_us
+from sereno.store.intents import call_facts, step_facts
 from sereno.store.many import write_many
 from sereno.store.named import named
+from sereno.store.pushed import load_pushed
 from sereno.store.rows import (
+    CALL_COLUMNS,
     DELIVERY_COLUMNS,
     ESCALATION_COLUMNS,
     OPERATION_COLUMNS,
     POLL_COLUMNS,
+    read_call,
     read_delivery,
     read_escalation,
     read_operation,
@@ -30,6 +35,8 @@ from sereno.store.work.journal import INTENT, Entry, append
 from sereno.store.work.park import park_row
 
 _COLUMNS = {Kind.POLL: POLL_COLUMNS, Kind.OPERATION: OPERATION_COLUMNS, Kind.DELIVERY: DELIVERY_COLUMNS}
+LIVE = ("submitting", "waiting")
+"""States of an operation in which a claim may send something; in the order of the indexes that name them."""
 SPEC_CACHE = 20_000
 Specs = dict[tuple[str, str, int], PollSpec]
 """Definitions already read, by workspace, id and revision: every edit raises the revision."""
@@ -179,42 +186,91 @@ def _specs(connection: sqlite3.Connection, cache: Specs, rows: Sequence[Mapping[
     return dict(_all(connection, "load_specs", _ids(missing))) if missing else {}
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What belongs to one operation row beside the row."""
+
+    question: dict[str, Any] | None
+    call: dict[str, Any] | None
+    pushed: Pushed | None
+
+
 def _take_operations(connection: sqlite3.Connection, batch: Batch, rows: Sequence[dict[str, Any]]) -> None:
-    """Order of W33: an escalated row, a passed deadline or a spent budget is claimed without a reservation; the rest reserves."""
+    """Order of W33: an escalated row, a passed deadline or a spent budget is claimed without a reservation. A row with an open call
+    makes that call and reserves nothing; the rest reserves a status request."""
+    calls, questions = _take_calls(connection, batch, rows), _questions(connection, rows)
     for row in rows:
-        asks = _asks(row, batch.now)
-        batch.sends[row["id"]] = asks
+        asks, call, question = _asks(row, batch.now), calls.get(row["id"]), questions.get(row["id"])
+        sends = call is not None and call["taken"]
+        batch.sends[row["id"]] = asks or sends
+        row["reserved"] = asks
         row["used"] = row["status_requests_used"] = row["status_requests_used"] + asks
-        row["started_at"] = batch.now if asks else None
+        row["started_at"] = batch.now if asks or sends else None
         row["due"] = max(batch.until, batch.now + row["min_gap_us"]) if asks else batch.until
-        batch.entries.append(_intent(batch, row, {"asks": asks, "state": row["state"], **_limits(row)}))
+        facts = {"asks": asks, **step_facts(row, question), **({} if call is None else {"call": call_facts(call)})}
+        batch.entries.append(_intent(batch, row, facts))
     _take(connection, Kind.OPERATION, rows)
-    escalated = [row for row in rows if row["state"] == "escalated"]
-    found = _all(connection, "load_escalations", _ids(escalated)) if escalated else []
-    questions = {values[2]: dict(zip(ESCALATION_COLUMNS, values, strict=True)) for values in found}
-
     for row in rows:
-        _read(batch, row, _operation_work, questions.get(row["id"]))
+        pushed = None if row["pushed_at"] is None else load_pushed(connection, row["workspace"], row["id"])
+        _read(batch, row, _operation_work, _Parts(questions.get(row["id"]), calls.get(row["id"]), pushed))
 
 
-def _operation_work(batch: Batch, row: dict[str, Any], question: dict[str, Any] | None) -> Work:
-    escalation = None if question is None else read_escalation(question)
-    operation = read_operation(row, escalation=escalation, reserved=batch.sends[row["id"]])
+def _operation_work(batch: Batch, row: dict[str, Any], parts: _Parts) -> Work:
+    if row["call"] is not None and parts.call is None:
+        raise ValueError(f"its open call {row['call']} is not there")
+    operation = read_operation(
+        row,
+        escalation=None if parts.question is None else read_escalation(parts.question),
+        call=None if parts.call is None else read_call(parts.call, interrupted=parts.call["interrupted"]),
+        pushed=parts.pushed,
+        reserved=row["reserved"],
+    )
     return OperationWork(batch.lease(row), operation)
 
 
+def _questions(connection: sqlite3.Connection, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The open questions of the escalated rows, by operation."""
+    escalated = [row for row in rows if row["state"] == "escalated"]
+    found = _all(connection, "load_escalations", _ids(escalated)) if escalated else []
+    return {values[2]: dict(zip(ESCALATION_COLUMNS, values, strict=True)) for values in found}
+
+
+def _take_calls(connection: sqlite3.Connection, batch: Batch, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The open calls, by operation. One that this step may make becomes `sending` here, before anything is sent (I2): found so by
+    a later claim it was interrupted. Past a deadline nothing is sent, and the call stays what it was."""
+    wanted = [[row["workspace"], row["call"]] for row in rows if row["call"] is not None]
+    if not wanted:
+        return {}
+    found = [dict(zip(CALL_COLUMNS, values, strict=True)) for values in _all(connection, "load_calls", wanted)]
+    calls = {call["operation"]: call for call in found}
+    for row in rows:
+        call = calls.get(row["id"])
+        if call is None:
+            continue
+        call["interrupted"], call["taken"] = call["state"] == "sending", may_call(row, batch.now)
+        if call["taken"]:
+            call["state"] = "sending"
+            call["attempts"] += 1
+            call["first_sent_at"] = batch.now if call["first_sent_at"] is None else call["first_sent_at"]
+    taken = [(call["workspace"], call["id"], batch.now) for call in found if call["taken"]]
+    write_many(connection, named("claim")["take_calls"], taken)
+    return calls
+
+
+def may_call(row: Mapping[str, Any], now: int) -> bool:
+    """Whether a row with an open call may make it at `now`."""
+    return row["state"] in LIVE and now < _stops_at(row)
+
+
 def _asks(row: Mapping[str, Any], now: int) -> bool:
-    business = row["business_deadline_at"]
-    stops_at = row["deadline_at"] if business is None else min(row["deadline_at"], business)
-    return bool(row["state"] == "waiting" and now < stops_at and row["status_requests_used"] < row["max_status_requests"])
+    budget_left = row["status_requests_used"] < row["max_status_requests"]
+    return bool(row["state"] == "waiting" and row["call"] is None and now < _stops_at(row) and budget_left)
 
 
-def _limits(row: Mapping[str, Any]) -> dict[str, Any]:
-    names = (
-        "status_requests_used", "max_status_requests", "transport_failures_used", "max_transport_failures", "throttles_used",
-        "max_throttles", "deadline_at", "business_deadline_at", "min_gap_us", "next_poll_at", "delay_source", "contract_digest",
-    )  # fmt: skip
-    return {name: row[name] for name in names}
+def _stops_at(row: Mapping[str, Any]) -> int:
+    deadline: int = row["deadline_at"]
+    business: int | None = row["business_deadline_at"]
+    return deadline if business is None else min(deadline, business)
 
 
 def _intent(batch: Batch, row: Mapping[str, Any], facts: dict[str, Any]) -> Entry:
