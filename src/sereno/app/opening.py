@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
+from sereno.app.keeping import build_artifacts, with_kept_results
 from sereno.app.parts import Outside, build_catalogue, build_plugins, refuse_secrets, secret_in
 from sereno.app.running import Sereno, file_mark
 from sereno.builtin.sources.guess import guess
@@ -80,9 +81,12 @@ async def open_app(
 def _assemble(loaded: Loaded, store: Store, outside: Outside, plugins: Plugins, caller: _Caller) -> Sereno:
     seams = caller.seams
     app: list[Sereno] = []
+    reads = Reads(store.executor, clock=seams.clock)
+    artifacts = build_artifacts(loaded, outside.gate)
+    plugins = with_kept_results(plugins, reads.contract, artifacts)
     deps = Deps(
         definitions=Definitions(store.executor, clock=seams.clock, ids=seams.ids),
-        reads=Reads(store.executor, clock=seams.clock),
+        reads=reads,
         plugins=plugins,
         transport=outside.gate,
         clock=seams.clock,
@@ -104,12 +108,12 @@ def _assemble(loaded: Loaded, store: Store, outside: Outside, plugins: Plugins, 
         clock=seams.clock,
         ids=seams.ids,
         times=loaded.settings.lease.times(),
-        pinned_contract=deps.reads.contract,
+        pinned_contract=reads.contract,
         answer_within=loaded.settings.waiting.answer_within,
         crash_point=seams.crash_point,
         redact=outside.redaction.redact_record,
     )
-    app.append(Sereno(kit, loaded, caller.who, outside.redaction, store, deps, file_mark(loaded.database)))
+    app.append(Sereno(kit, loaded, caller.who, outside.redaction, store, deps, artifacts, file_mark(loaded.database)))
     return app[0]
 
 

@@ -17,7 +17,7 @@ from sereno.drivers.loop import Driver, Upkeep
 from sereno.engine.kit import Kit
 from sereno.outside.logs import set_up_logs
 from sereno.outside.redaction import Redaction
-from sereno.ports import Only, Page
+from sereno.ports import ArtifactStore, Only, Page
 from sereno.service.apply import Applied, Apply
 from sereno.service.contracts import Contracts
 from sereno.service.deliveries import Deliveries, Runs
@@ -26,6 +26,7 @@ from sereno.service.doctor import Doctor
 from sereno.service.escalations import Escalations
 from sereno.service.operations import Operations
 from sereno.service.polls import Polls
+from sereno.service.results import Results
 from sereno.settings import Loaded
 from sereno.store.open import Store
 
@@ -49,6 +50,7 @@ class Sereno:
     redaction: Redaction
     _store: Store
     _deps: Deps
+    _artifacts: ArtifactStore
     _mark: tuple[int, int] | None = None
     _drivers: list[Driver] = field(default_factory=list)
 
@@ -61,6 +63,11 @@ class Sereno:
     def operations(self) -> Operations:
         """The jobs we wait for."""
         return Operations(self._deps)
+
+    @property
+    def results(self) -> Results:
+        """What the jobs brought, as it was kept."""
+        return Results(self._deps, self._artifacts)
 
     @property
     def escalations(self) -> Escalations:

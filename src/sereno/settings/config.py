@@ -112,6 +112,27 @@ class WaitingModel(Strict):
     actions: tuple[str, ...] = Field(default=("console",), description="Actions that carry ends and questions.")
 
 
+class S3Model(Strict):
+    """`[artifacts.s3]`: a bucket for kept results, S3 itself or what speaks like it. Needs the extra `aws`."""
+
+    endpoint: str = Field(description="https://host[:port] of the service; the bucket stands in the path.")
+    bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] = Field(description="Name of the bucket.")
+    prefix: Annotated[str, Field(pattern=r"^([A-Za-z0-9_-]+/)*$")] = Field(
+        default="", description="Put before each name, with / at its end."
+    )
+    region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")] = Field(
+        default="us-east-1", description="Region that is signed for."
+    )
+    credential: Name = Field(description='NAME of a [credentials.NAME] with scheme = "AWS4-HMAC-SHA256".')
+
+
+class ArtifactsModel(Strict):
+    """`[artifacts]`: where results are kept."""
+
+    folder: str | None = Field(default=None, description="Default: artifacts beside the database.")
+    s3: S3Model | None = Field(default=None, description="Keep them in a bucket; the folder then holds what is on its way.")
+
+
 class Settings(Strict):
     """The whole of `sereno.toml`."""
 
@@ -124,6 +145,7 @@ class Settings(Strict):
     notify: Mapping[Name, NotifyModel] = {}
     actions: Mapping[Name, NamedAction] = {}
     waiting: WaitingModel = WaitingModel()
+    artifacts: ArtifactsModel = ArtifactsModel()
     contracts: tuple[str, ...] = Field(default=(), description="Folders with contracts of your own.")
     keep_runs: Duration = Field(default=timedelta(days=30), description="How long records of runs are kept.")
     zone: str | None = Field(default=None, description="IANA zone for shown times; default the system's.")
