@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Protocol, TypeVar
 
@@ -274,11 +275,19 @@ class ContractCatalogue(Protocol):
     """The contracts that ship with Sereno and those of the deployment."""
 
     def names(self) -> Sequence[str]:
-        """All names, sorted."""
+        """All names that can be used, sorted."""
+        ...
+
+    def faults(self) -> Sequence[Fault]:
+        """What is wrong with the deployment's own files and folders; a faulty file is not among the names."""
         ...
 
     def document(self, name: str) -> Mapping[str, Json]:
-        """The parsed document; raises NotFound with the nearest name."""
+        """The parsed document; raises NotFound with the nearest name, SetupError where its file has faults."""
+        ...
+
+    def check(self, file: Path) -> Contract:
+        """Reads one file without taking it up; raises SetupError with every fault as `FILE:LINE:COLUMN`."""
         ...
 
     def contract(self, document: Mapping[str, Json]) -> Contract:

@@ -1,96 +1,79 @@
 """The catalogue: contracts that ship with Sereno, and those of the deployment, as TOML files."""
 
+import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path as File
 from typing import cast
 
-import jmespath
-from jmespath.exceptions import JMESPathError
-
-from sereno.core.contract import Contract, Path, parse_contract
+from sereno.builtin.providers.paths import compile_path
+from sereno.core.contract import Contract, parse_contract
 from sereno.core.errors import Fault, NotFound, SetupError
 from sereno.core.reading.document import nearest
 from sereno.core.values import Json
+from sereno.settings.places import key_places, location_of, place_of
+
+__all__ = ["MAX_FILE", "MAX_FILES", "Catalogue", "compile_path", "read_document"]
 
 SHIPPED = "sereno.builtin.contracts"
 MAX_FILE = 256 * 1024
 MAX_FILES = 1000
-MAX_EXPRESSION = 200
-"""Characters of one path expression: enough for any path, too few to nest deeply."""
-
-ALLOWED_NODES = frozenset(
-    "and_expression comparator field filter_projection identity index index_expression literal not_expression or_expression pipe"
-    " projection subexpression".split()
-)
-"""Paths only pick: no functions, ordering, slices, flattening or new objects, so that a search cannot fail and stays cheap."""
+_SYNTAX = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledPath:
-    """A JMESPath expression that was checked to only pick values."""
+class _Entry:
+    """One contract file of the deployment: its document, or the faults that keep it from being used."""
 
-    expression: str
-    find: Callable[[Json], object]
-
-    def search(self, value: Json) -> Json:
-        """Finds the value, or None where there is none."""
-        return cast(Json, self.find(value))
-
-
-def compile_path(text: str) -> Path:
-    """Compiles a path expression. Raises ValueError with the reason for a bad one."""
-    if len(text) > MAX_EXPRESSION:
-        raise ValueError(f"a path of more than {MAX_EXPRESSION} characters")
-    try:
-        compiled = jmespath.compile(text)
-    except (JMESPathError, RecursionError, ValueError) as error:
-        raise ValueError(f"{text!r} is not a JMESPath expression: {str(error).splitlines()[0][:200]}") from None
-    if strange := sorted(_kinds(compiled.parsed) - ALLOWED_NODES):
-        raise ValueError(f"{text!r} uses {strange[0].replace('_', ' ')}; a path here only picks values")
-    return CompiledPath(text, compiled.search)
-
-
-def _kinds(node: Mapping[str, object]) -> set[str]:
-    found, waiting = set(), [node]
-    while waiting:
-        here = waiting.pop()
-        # Ordering (`<`) raises for a text beside a number, so only == and != are paths.
-        ordering = here["type"] == "comparator" and here["value"] not in ("eq", "ne")
-        found.add("ordering" if ordering else str(here["type"]))
-        children = here.get("children")
-        waiting += [child for child in children if isinstance(child, dict)] if isinstance(children, list) else []
-    return found
+    place: str
+    name: str
+    document: Mapping[str, Json]
+    faults: Sequence[Fault] = ()
 
 
 class Catalogue:
-    """Implements `ports.ContractCatalogue`. Files are read once, at construction.
+    """Implements `ports.ContractCatalogue`. Shipped contracts are read when they are asked for; a deployment's own `*.toml` files in
+    `directories` are read once, at construction.
 
-    `directories` hold the deployment's own `*.toml` contracts; a name must be unique among them, and one that is also shipped
-    replaces nothing: it is a fault, since operations would silently change their meaning. Raises SetupError with every fault of
-    every file, named `FILE` or `FILE: dotted.path`.
+    A name must be unique, and one that is also shipped replaces nothing: it is a fault, since waits would silently change their
+    meaning. A file with faults keeps nobody from working: its name is not listed, and whoever asks for it gets the faults.
     """
 
     def __init__(self, directories: Sequence[File] = ()) -> None:
-        faults: list[Fault] = []
-        self._documents: dict[str, Mapping[str, Json]] = {}
-        self._places: dict[str, str] = {}
-        for place, content in _shipped() + _own(directories, faults):
-            self._add(place, content, faults)
-        if faults:
-            raise SetupError("contracts cannot be read", faults)
+        self._folders: list[Fault] = []
+        self._shipped: dict[str, Mapping[str, Json] | None] = dict.fromkeys(_shipped_names())
+        self._own: dict[str, _Entry] = {}
+        for file in _own(directories, self._folders):
+            self._add(_read(file))
 
     def names(self) -> Sequence[str]:
-        """All names, sorted."""
-        return sorted(self._documents)
+        """All names that can be used, sorted."""
+        broken = {name for name, entry in self._own.items() if entry.faults}
+        return sorted({*self._shipped, *self._own} - broken)
+
+    def faults(self) -> Sequence[Fault]:
+        """What is wrong with the deployment's own files and folders: `FILE:LINE:COLUMN: dotted.path`, or `FOLDER`."""
+        return [*self._folders, *(fault for entry in self._own.values() for fault in entry.faults)]
 
     def document(self, name: str) -> Mapping[str, Json]:
-        """The parsed document; raises NotFound with the nearest name."""
-        if name not in self._documents:
-            raise NotFound("there is no such contract", subject=name[:80], hint=nearest(name, self._documents))
-        return self._documents[name]
+        """The parsed document. Raises NotFound with the nearest name, and SetupError where its file has faults."""
+        entry = self._own.get(name)
+        if entry is not None:
+            if entry.faults:
+                raise SetupError(f"the contract {name[:80]!r} has faults", entry.faults)
+            return entry.document
+        if name not in self._shipped:
+            hint = nearest(name, self.names())
+            if self._folders:
+                hint = f"{hint}; {self._folders[0]}" if hint else str(self._folders[0])
+            raise NotFound("there is no such contract", subject=name[:80], hint=hint)
+        found = self._shipped[name]
+        if found is None:
+            text = resources.files(SHIPPED).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+            found = self._shipped[name] = cast(dict[str, Json], tomllib.loads(text))
+        return found
 
     def contract(self, document: Mapping[str, Json]) -> Contract:
         """Compiles a stored or shipped document; raises SetupError with all faults."""
@@ -99,43 +82,50 @@ class Catalogue:
             return found
         raise SetupError(f"the contract {str(document.get('contract'))[:80]!r} has faults", found)
 
+    def check(self, file: File) -> Contract:
+        """Reads one contract file without taking it up. Raises SetupError with every fault as `FILE:LINE:COLUMN: dotted.path`."""
+        entry = _read(file)
+        if entry.faults:
+            raise SetupError(f"{file} has {_count(entry.faults)}", entry.faults)
+        return self.contract(entry.document)
+
     def place(self, name: str) -> str:
         """Where a contract was read from: `shipped`, or the path of a file."""
         self.document(name)
-        return self._places[name]
+        return self._own[name].place if name in self._own else "shipped"
 
-    def _add(self, place: str, content: bytes, faults: list[Fault]) -> None:
-        document = _parsed(place, content, faults)
-        if document is None:
-            return
-        found = parse_contract(document, compile_path)
-        if not isinstance(found, Contract):
-            faults.extend(Fault(f"{place}: {fault.where}", fault.message, fault.hint) for fault in found)
-        elif found.name in self._documents:
-            says = f"{found.name!r} is already defined ({self._places[found.name]})"
-            faults.append(Fault(f"{place}: contract", says, "choose another name"))
-        else:
-            self._documents[found.name] = document
-            self._places[found.name] = place
+    def _add(self, entry: _Entry) -> None:
+        """Takes a file up; a name that is there already makes the name unusable, whichever file was meant."""
+        other = "shipped" if entry.name in self._shipped else None
+        if entry.name in self._own:
+            other = self._own[entry.name].place
+        faults = list(entry.faults)
+        if other is not None:
+            says = f"contract: {entry.name!r} is already defined ({other})"
+            faults.append(Fault(entry.place, says, "choose another name"))
+        if entry.name in self._own:
+            faults = [*self._own[entry.name].faults, *faults]
+        self._own[entry.name] = _Entry(entry.place, entry.name, entry.document, faults)
 
 
 def read_document(file: File) -> Mapping[str, Json]:
-    """Reads one contract file without taking it up (`contract check FILE`); raises SetupError saying where it fails to parse."""
-    faults: list[Fault] = []
-    content = _content(file, faults)
-    document = None if content is None else _parsed(str(file), content, faults)
-    if document is None:
-        raise SetupError("the contract cannot be read", faults)
-    return document
+    """Reads one contract file without checking it; raises SetupError saying where it fails to parse."""
+    found = _parsed(file)
+    if isinstance(found, Fault):
+        raise SetupError("the contract cannot be read", [found])
+    return found[0]
 
 
-def _shipped() -> list[tuple[str, bytes]]:
-    files = [file for file in resources.files(SHIPPED).iterdir() if file.name.endswith(".toml")]
-    return [("shipped", file.read_bytes()) for file in sorted(files, key=lambda file: file.name)]
+def _count(faults: Sequence[Fault]) -> str:
+    return f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
 
 
-def _own(directories: Sequence[File], faults: list[Fault]) -> list[tuple[str, bytes]]:
-    found = []
+def _shipped_names() -> list[str]:
+    return sorted(file.name.removesuffix(".toml") for file in resources.files(SHIPPED).iterdir() if file.name.endswith(".toml"))
+
+
+def _own(directories: Sequence[File], faults: list[Fault]) -> list[File]:
+    found: list[File] = []
     for directory in directories:
         try:
             files = sorted(file for file in directory.iterdir() if file.suffix == ".toml")
@@ -145,26 +135,54 @@ def _own(directories: Sequence[File], faults: list[Fault]) -> list[tuple[str, by
         if len(files) > MAX_FILES:
             faults.append(Fault(str(directory), f"holds more than {MAX_FILES} contracts"))
             continue
-        found += [(str(file), content) for file in files if (content := _content(file, faults)) is not None]
+        found += files
     return found
 
 
-def _content(file: File, faults: list[Fault]) -> bytes | None:
+def _read(file: File) -> _Entry:
+    """Reads and checks a file; a fault about a missing key points at its table."""
+    parsed = _parsed(file)
+    if isinstance(parsed, Fault):
+        return _Entry(str(file), file.stem, {}, [parsed])
+    document, text = parsed
+    named = document.get("contract")
+    name = named if isinstance(named, str) and named else file.stem
+    found = parse_contract(document, compile_path)
+    if isinstance(found, Contract):
+        return _Entry(str(file), name, document)
+    places = key_places(text)
+    faults = []
+    for fault in found:
+        line, column = place_of(places, location_of(fault.where))
+        faults.append(Fault(f"{file}:{line}:{column}", f"{fault.where}: {fault.message}", fault.hint))
+    return _Entry(str(file), name, document, faults)
+
+
+def _parsed(file: File) -> tuple[dict[str, Json], str] | Fault:
+    """Parses a file into its document and text, or says what is wrong, with line and column where it is the syntax."""
     try:
         with file.open("rb") as stream:
             content = stream.read(MAX_FILE + 1)
     except OSError as error:
-        faults.append(Fault(str(file), f"cannot be read: {error.strerror}"))
-        return None
+        return Fault(str(file), f"cannot be read: {error.strerror}")
     if len(content) > MAX_FILE:
-        faults.append(Fault(str(file), f"is larger than {MAX_FILE // 1024} KiB"))
-        return None
-    return content
-
-
-def _parsed(place: str, content: bytes, faults: list[Fault]) -> dict[str, Json] | None:
+        return Fault(str(file), f"is larger than {MAX_FILE // 1024} KiB")
     try:
-        return cast(dict[str, Json], tomllib.loads(content.decode()))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        faults.append(Fault(place, f"is not TOML: {str(error)[:200]}"))
-        return None
+        text = content.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return Fault(str(file), "is not UTF-8")
+    try:
+        return cast(dict[str, Json], tomllib.loads(text)), text
+    except RecursionError:
+        return Fault(str(file), "is not TOML: nested too deep")
+    except tomllib.TOMLDecodeError as error:
+        return _syntax(file, str(error), text)
+
+
+def _syntax(file: File, says: str, text: str) -> Fault:
+    match = _SYNTAX.fullmatch(says)
+    if match is None:
+        return Fault(str(file), f"is not TOML: {says[:200]}")
+    lines = text.split("\n")
+    line, column = (match[2], match[3]) if match[2] else (len(lines), len(lines[-1]) + 1)
+    return Fault(f"{file}:{line}:{column}", f"is not TOML: {match[1][:200]}")

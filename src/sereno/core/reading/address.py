@@ -1,13 +1,23 @@
 """Addresses: fills the templates of a contract's calls so that no value can change where a request points."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
 from sereno.core.reading.calls import Call
 from sereno.core.reading.document import nearest
-from sereno.core.reading.templates import BASE, CALLER_URL, PLACEHOLDER, UNSAFE, fill_json, fill_text, value_of
+from sereno.core.reading.templates import (
+    BASE,
+    CALLER_URL,
+    PLACEHOLDER,
+    UNSAFE,
+    fill_json,
+    fill_text,
+    names_in,
+    texts_in,
+    value_of,
+)
 from sereno.core.reading.terms import Contract
 from sereno.core.values import Json, canonical
 
@@ -50,6 +60,13 @@ def origin_or_none(url: str) -> str | None:
         return origin_of(url)
     except ValueError:
         return None
+
+
+def templates_of(call: Call) -> Iterator[str]:
+    """Every text of a call that may hold names."""
+    yield call.url
+    yield from call.headers.values()
+    yield from (text for _, text in texts_in(call.body, ""))
 
 
 def status_url(contract: Contract, *, job_id: str, parameters: Mapping[str, str], base: str | None = None) -> str:
@@ -98,12 +115,22 @@ def fill_body(call: Call, values: Mapping[str, str], input: Json) -> Json:
 
 
 def check_parameters(contract: Contract, parameters: Mapping[str, str]) -> None:
-    """Raises ValueError where a parameter of the contract has no value, or a value has no parameter."""
-    if missing := [name for name in contract.parameters if not parameters.get(name)]:
+    """Raises ValueError where a parameter has no value, or a value has no parameter. What only the submit uses may be left out."""
+    if missing := [name for name in contract.parameters if not parameters.get(name) and not only_submits(contract, name)]:
         raise ValueError(f"{contract.name} needs the parameters: {', '.join(missing)}")
     if strange := [name for name in parameters if name not in contract.parameters]:
         hint = nearest(strange[0], contract.parameters)
         raise ValueError(f"{contract.name} takes no parameter {strange[0]!r}" + (f"; {hint}" if hint else ""))
+
+
+def only_submits(contract: Contract, name: str) -> bool:
+    """True for a parameter that the submit uses and nothing afterwards does."""
+    cancel, keep = contract.cancel, contract.keep
+    later = [contract.status, *([cancel.call] if cancel else []), *([keep.call] if keep and keep.call else [])]
+    texts = [contract.job_id_is, *(one.url or "" for one in contract.handovers)]
+    texts += [text for call in later for text in templates_of(call)]
+    submitted = contract.submit is not None and any(name in names_in(text) for text in templates_of(contract.submit.call))
+    return submitted and not any(name in names_in(text) for text in texts)
 
 
 def _filled_url(contract: Contract, template: str, values: Mapping[str, str], base: str | None) -> str:

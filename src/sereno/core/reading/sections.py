@@ -106,7 +106,8 @@ def read_rules(tables: Sequence[Table], compile_path: CompilePath, *, caseless: 
         meaning = Meaning(table.one_of("meaning", RULE_MEANINGS))
         checks = table.whole("checks", least=1, most=MAX_CHECKS)
         then = Meaning(table.one_of("then", RULE_MEANINGS, Meaning.UNKNOWN_STATE))
-        if not table.has("path") and not table.has("tests") and "checks" not in table.values:
+        says_more = table.has("path") or table.has("tests") or "checks" in table.values or meaning not in STATE_MEANINGS
+        if not says_more:
             table.fault("path", "is missing: without a test or checks the table of [states] says the same")
         if "then" in table.values and "checks" not in table.values:
             table.fault("then", "means nothing without checks")

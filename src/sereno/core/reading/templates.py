@@ -14,7 +14,7 @@ CALLER_URL = "{job_id}"
 
 BASE = "{base}"
 INPUT = "{input}"
-"""A text of a submit's body that is only this becomes the input itself, as JSON."""
+"""A text of a submit's body that is only this becomes the input itself, as JSON; a table with this key takes in its fields."""
 
 UNSAFE = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")
 """What a URL cannot hold as it is."""
@@ -75,14 +75,37 @@ def fill_text(template: str, values: Mapping[str, str]) -> str:
 
 
 def fill_json(template: Json, values: Mapping[str, str], submitted: Json) -> Json:
-    """Fills every text of a JSON template; a text that is only `{input}` becomes what is submitted."""
+    """Fills every text of a JSON template. A text that is only `{input}` becomes what is submitted; a table with that key holds the
+    fields of what is submitted beside its own, and its own win. Raises ValueError for a name without value, and for fields of a
+    thing that has none.
+    """
     if isinstance(template, str):
         return submitted if template == INPUT else fill_text(template, values)
     if isinstance(template, dict):
-        return {key: fill_json(inner, values, submitted) for key, inner in template.items()}  # type: ignore[arg-type]
+        filled = {key: fill_json(inner, values, submitted) for key, inner in template.items() if key != INPUT}  # type: ignore[arg-type]
+        return {**_fields_of(submitted), **filled} if INPUT in template else filled
     if isinstance(template, list):
         return [fill_json(inner, values, submitted) for inner in template]  # type: ignore[arg-type]
     return template
+
+
+def _fields_of(submitted: Json) -> dict[str, object]:
+    if submitted is not None and not isinstance(submitted, dict):
+        raise ValueError("the input must be an object: the contract adds fields to it")
+    return submitted or {}
+
+
+def merges_in(value: Json, where: str) -> Iterator[tuple[str, object]]:
+    """Every `{input}` key inside a JSON value with its place and what stands there."""
+    waiting: list[tuple[str, object]] = [(where, value)]
+    while waiting:
+        here, found = waiting.pop()
+        if isinstance(found, dict):
+            if INPUT in found:
+                yield here, found[INPUT]
+            waiting += [(f"{here}.{key}", inner) for key, inner in found.items()]
+        elif isinstance(found, list):
+            waiting += [(f"{here}[{index}]", inner) for index, inner in enumerate(found)]
 
 
 def value_of(name: str, values: Mapping[str, str]) -> str:

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 from sereno.core.budget import Limits
 from sereno.core.errors import Fault
-from sereno.core.reading.address import origin_or_none
+from sereno.core.reading.address import origin_or_none, templates_of
 from sereno.core.reading.calls import Call, KeyPlace, Submit, Via
 from sereno.core.reading.document import Table, nearest
 from sereno.core.reading.sections import NEVER_STATES
-from sereno.core.reading.templates import CALLER_URL, INPUT, names_in, text_problem, texts_in, url_problem
+from sereno.core.reading.templates import CALLER_URL, INPUT, merges_in, names_in, text_problem, texts_in, url_problem
 from sereno.core.reading.terms import Contract, Meaning
 from sereno.core.values import format_duration
 
@@ -93,6 +93,9 @@ def _call_problems(used: _Used) -> Iterator[tuple[str, str | None]]:
     for where, text in texts_in(used.call.body, f"{used.where}.body"):
         if used.where != "submit" or text != INPUT:
             yield where, text_problem(text, used.names)
+    for where, given in merges_in(used.call.body, f"{used.where}.body"):
+        if used.where != "submit" or given is not True:
+            yield where, 'the key "{input}" is true, and only in a submit: the fields of the input go there'
 
 
 def _check_occurrence(contract: Contract, top: Table) -> None:
@@ -100,11 +103,10 @@ def _check_occurrence(contract: Contract, top: Table) -> None:
     if contract.via is Via.PUSH or (contract.via is not Via.AWS and not contract.status.url):
         return
     status = contract.status
-    named = {*names_in(status.url), *(name for text in status.headers.values() for name in names_in(text))}
-    named |= {name for _, text in texts_in(status.body, "") for name in names_in(text)}
+    named = {name for text in templates_of(status) for name in names_in(text)}
     everywhere = set(named) | ({"region"} if contract.via is Via.AWS else set())
     for used in _calls(contract):
-        everywhere |= {name for text in _templates(used.call) for name in names_in(text)}
+        everywhere |= {name for text in templates_of(used.call) for name in names_in(text)}
     everywhere |= set(names_in(contract.job_id_is)) | {name for one in contract.handovers for name in names_in(one.url or "")}
     where = "status.body" if contract.via is Via.AWS else "status.url"
     if any(fault.where == where for fault in top.faults):
@@ -114,12 +116,6 @@ def _check_occurrence(contract: Contract, top: Table) -> None:
     for name in contract.parameters:
         if name not in everywhere:
             top.fault(where, f"{{{name}}} does not occur in it")
-
-
-def _templates(call: Call) -> Iterator[str]:
-    yield call.url
-    yield from call.headers.values()
-    yield from (text for _, text in texts_in(call.body, ""))
 
 
 def _check_origins(contract: Contract, top: Table) -> None:
@@ -195,7 +191,7 @@ def _check_submit(contract: Contract, top: Table) -> None:
     for name in submit.parameters:
         if name not in contract.parameters:
             top.fault(f"submit.parameters.{name}", "is not one of status.parameters", nearest(name, contract.parameters))
-    used = {name for text in _templates(submit.call) for name in names_in(text)}
+    used = {name for text in templates_of(submit.call) for name in names_in(text)}
     key = submit.idempotency
     if "key" in used and key is None:
         top.fault("submit.idempotency", "is missing: {key} is used, so say what the provider does with it")
