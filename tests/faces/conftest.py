@@ -17,6 +17,7 @@ import sereno.app
 from sereno.faces.cli import verbs_wait
 from sereno.faces.cli.commands import run_command
 from sereno.outside.clock import SystemClock
+from tests.faces.provider import CANCEL, CONTRACT, IDEMPOTENT, PUSHED, Provider
 
 SETTINGS = '[egress]\nallow = ["127.0.0.1"]\n[lease]\ntick = "50ms"\n'
 
@@ -176,3 +177,15 @@ def job(playground: str) -> Callable[[str], str]:
             return f"{playground}/jobs/{json.load(answer)['id']}"
 
     return submit
+
+
+@pytest.fixture
+def provider(folder: Path) -> Iterator[Provider]:
+    """A provider that takes jobs, with its contract `acme` (and `caller`, which calls back) in the folder."""
+    (folder / "sereno.toml").write_text('contracts = ["contracts"]\n' + SETTINGS)
+    (folder / "contracts").mkdir()
+    (folder / "contracts/acme.toml").write_text(CONTRACT + IDEMPOTENT + CANCEL)
+    (folder / "contracts/caller.toml").write_text(PUSHED)
+    server = Provider()
+    yield server
+    server.close()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import cast
 
 from sereno.core.contract import Contract, with_states
 from sereno.core.errors import NotNow, TooMuch
@@ -61,8 +62,8 @@ def present_document(deps: Deps, name: str, pinned: Mapping[str, Json]) -> Mappi
     )
 
 
-def standing_of(deps: Deps, operation: Operation, now: datetime) -> dict[str, Json]:
-    """Where the operation stands: state, elapsed, calls; who asks. A part of the statement (W20)."""
+def standing_of(operation: Operation, now: datetime) -> dict[str, Json]:
+    """Where the operation stands: state, elapsed, calls. A part of the statement; the store adds who asked (W20)."""
     spend, allowance = operation.spend, operation.allowance
     return {
         "operation": operation.id,
@@ -73,7 +74,6 @@ def standing_of(deps: Deps, operation: Operation, now: datetime) -> dict[str, Js
         "elapsed": format_duration((now - operation.created_at) // _SECOND * _SECOND),
         "requests_used": spend.status_requests,
         "requests_max": allowance.max_status_requests,
-        "asked_by": deps.who.user,
     }
 
 
@@ -89,7 +89,7 @@ async def propose_cancel(deps: Deps, record: OperationRecord) -> Proposal:
             code="no_cancel",
         )
     now = await deps.definitions.now()
-    statement = {**standing_of(deps, operation, now), "effects": contract.cancel.effects}
+    statement = {**standing_of(operation, now), "effects": contract.cancel.effects}
     return Proposal(operation.id, f"Cancel job {operation.job_id} at {contract.name}", contract.cancel.effects, statement)
 
 
@@ -122,7 +122,7 @@ async def contract_change(deps: Deps, record: OperationRecord) -> ContractChange
     pinned = await deps.reads.contract(operation.contract_digest)
     present = present_document(deps, operation.contract, pinned)
     new = deps.plugins.contracts.contract(present)
-    lines = differences(pinned, present)
+    lines = differences(dict(pinned), dict(present))
     return ContractChange(operation.id, operation.contract, operation.contract_digest, new.digest, present, lines)
 
 
@@ -131,7 +131,7 @@ async def update_contract(deps: Deps, record: OperationRecord, change: ContractC
     if not change.lines:
         raise NotNow(f"the contract {change.contract} is the one that the operation has already", subject=record.operation.id)
     statement: dict[str, Json] = {
-        **standing_of(deps, record.operation, await deps.definitions.now()),
+        **standing_of(record.operation, await deps.definitions.now()),
         "from": change.pinned,
         "to": change.present,
         "differences": list(change.lines),
@@ -153,13 +153,14 @@ def differences(old: Json, new: Json) -> tuple[str, ...]:
 
 def _leaves(value: Json, path: str = "") -> dict[str, str]:
     """Each place of a document that holds no table, as JSON text; lists of tables are taken apart, other lists are one value."""
-    if isinstance(value, Mapping) and value:
-        inner = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
-    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        inner = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    inner: dict[str, object]
+    if isinstance(value, dict) and value:
+        inner = {f"{path}.{key}" if path else str(key): item for key, item in value.items()}
+    elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        inner = {f"{path}[{index}]": item for index, item in enumerate(value)}
     else:
         return {path: canonical(value).decode()}
-    return {place: text for name, item in inner for place, text in _leaves(item, name).items()}
+    return {place: text for name, item in inner.items() for place, text in _leaves(cast(Json, item), name).items()}
 
 
 async def _changed(deps: Deps, record: OperationRecord, change: Change) -> OperationRecord:

@@ -1,12 +1,14 @@
 """Questions to people: list, show, answer once (W19, W20, W40)."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from sereno.core.errors import NotAllowed, RequestError, nearest
-from sereno.core.escalation import Escalation, Option
-from sereno.core.operation import decide_answer
+from sereno.core.escalation import Escalation, Option, Verb
+from sereno.core.operation import AnswerDecision, Operation, decide_answer
 from sereno.core.record import OperationRecord
-from sereno.ports import Page
+from sereno.ports import AnswerRule, Given, Page
+from sereno.service.changes import present_document
 from sereno.service.deps import Deps
 
 SHORTEST_DIGEST = 8
@@ -44,16 +46,26 @@ class Escalations:
                 hint="look at `sereno escalation show` again and use its digest",
                 code="digest_mismatch",
             )
-        record = await self._deps.definitions.answer(
-            self._deps.who,
-            escalation,
-            digest=question.digest,
-            option=chosen.key,
-            decide=decide_answer,
-            statement=question.statement,
-        )
+        given, decide = await self._given(question, chosen)
+        record = await self._deps.definitions.answer(self._deps.who, escalation, given, decide)
         self._deps.ring()
         return record
+
+    async def _given(self, question: Escalation, chosen: Option) -> tuple[Given, AnswerRule]:
+        """The answer with what it needs: the operation's pinned contract, and the present one where the answer moves to it."""
+        deps = self._deps
+        operation = (await deps.reads.operation(deps.who, question.operation)).operation
+        pinned = await deps.reads.contract(operation.contract_digest)
+        contract = deps.plugins.contracts.contract(pinned)
+        moves = chosen.verb is Verb.UPDATE_CONTRACT
+        document = present_document(deps, operation.contract, pinned) if moves else None
+        if document is not None:
+            deps.plugins.contracts.contract(document)
+
+        def decide(operation: Operation, escalation: Escalation, option: Option, now: datetime) -> AnswerDecision:
+            return decide_answer(operation, escalation, option, now, contract)
+
+        return Given(question.digest, chosen.key, question.statement, document), decide
 
 
 def _option(question: Escalation, key: str) -> Option:

@@ -8,9 +8,9 @@ from sereno.core.budget import Limits
 from sereno.core.contract import Contract, status_url
 from sereno.core.effect import ActionRef
 from sereno.core.errors import Fault, SetupError
-from sereno.core.operation import fingerprint
+from sereno.core.operation import TERMINAL, fingerprint
 from sereno.core.reading.calls import Via
-from sereno.core.record import CallRecord, JournalEntry, OperationRecord
+from sereno.core.record import CallRecord, DeliveryRecord, JournalEntry, OperationRecord
 from sereno.core.values import Json
 from sereno.core.waiting.lifecycle import LIVE
 from sereno.ports import NewOperation, NewSubmit, Page
@@ -37,6 +37,8 @@ from sereno.service.wanted import (
 
 __all__ = ["ContractChange", "Operations", "Proposal", "Registered", "Story", "Wanted", "WantedSubmit"]
 
+COPIES = "keep_result"
+"""The action that copies a result to own storage."""
 STORY_PAGE = 1000
 """Journal entries that are read at once."""
 
@@ -147,6 +149,18 @@ class Operations:
         """The submit and the cancels, oldest first; causes no request."""
         return await self._deps.reads.calls(self._deps.who, operation)
 
+    async def copies(self, operation: str) -> Sequence[DeliveryRecord]:
+        """The copies of the result to own storage, as deliveries: queued, delivered, or why not (W30)."""
+        found = await self._deps.reads.deliveries(self._deps.who, Page(limit=100, subject=operation))
+        return [record for record in found if record.delivery.effect.action.type == COPIES]
+
+    async def next_of(self, record: OperationRecord) -> str | None:
+        """The id of the operation that the job was submitted anew with, among the newest 1,000; None where there is none."""
+        if record.operation.state not in TERMINAL:
+            return None
+        newer = await self._deps.reads.operations(self._deps.who, Page(limit=1000))
+        return next((one.operation.id for one in newer if one.operation.previous == record.operation.id), None)
+
     async def explain(self, operation: str) -> Story:
         """The story of every decision, oldest first."""
         record = await self.get(operation)
@@ -175,7 +189,7 @@ class Operations:
         submits.refuse_resubmit(deps, record.operation)
         await submits.first_submit(deps, record.operation)
         submit = submits.submit_of(await changes.pinned_contract(deps, record.operation))
-        statement = {**changes.standing_of(deps, record.operation, await deps.definitions.now()), "effects": submit.effects}
+        statement = {**changes.standing_of(record.operation, await deps.definitions.now()), "effects": submit.effects}
         title = f"Submit the job of {record.operation.id} anew at {record.operation.contract}"
         return Proposal(record.operation.id, title, submit.effects, statement)
 
@@ -221,15 +235,16 @@ def _url(contract: Contract, wanted: Wanted, faults: list[Fault]) -> str:
 
 def _new_submit(deps: Deps, wanted: WantedSubmit, agreed: _Agreed, now: datetime) -> NewOperation:
     """The operation that starts with its submit; the first look is planned when the submit is answered."""
-    contract, submit, key = agreed.contract, submits.submit_of(agreed.contract), wanted.key or ""
+    contract, parameters = agreed.contract, _parameters(wanted)
+    submit = NewSubmit(wanted.input, wanted.key or "", submits.statement_of(submits.submit_of(contract)))
     return NewOperation(
         contract=contract.name,
         document=agreed.document,
         account=agreed.account,
         job_id="",
         url="",
-        parameters=_parameters(wanted),
-        fingerprint=submits.submit_fingerprint(contract.name, agreed.account, wanted.input, key),
+        parameters=parameters,
+        fingerprint=submits.submit_fingerprint(contract.name, agreed.account, parameters, submit),
         allowance=allowance_of(agreed.limits, wanted, now),
         pool=pool_of(contract, agreed.account, agreed.url),
         first_look_at=now,
@@ -237,7 +252,7 @@ def _new_submit(deps: Deps, wanted: WantedSubmit, agreed: _Agreed, now: datetime
         assistant_task_id=wanted.assistant_task_id,
         actions=tuple(agreed.actions),
         min_gap=contract.delays.min_gap,
-        submit=NewSubmit(wanted.input, key, submits.statement_of(deps, submit)),
+        submit=submit,
         pushed_only=contract.via is Via.PUSH,
     )
 

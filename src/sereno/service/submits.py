@@ -88,14 +88,15 @@ def submit_url(contract: Contract, submit: Submit, wanted: WantedSubmit, faults:
         return ""
 
 
-def statement_of(deps: Deps, submit: Submit) -> Mapping[str, Json]:
-    """What was shown to whoever asked for the submit, and who that was."""
-    return {"effects": submit.effects, "asked_by": deps.who.user, "kind": deps.who.kind}
+def statement_of(submit: Submit) -> Mapping[str, Json]:
+    """What was shown to whoever asked for the submit; the store adds who that was."""
+    return {"effects": submit.effects}
 
 
-def submit_fingerprint(contract: str, account: str, given: Json, key: str) -> str:
-    """SHA-256 of what identifies a submit: contract, account, input and key (W05)."""
-    return digest(canonical({"contract": contract, "account": account, "input": given, "key": key}))
+def submit_fingerprint(contract: str, account: str, parameters: Mapping[str, str], submit: NewSubmit) -> str:
+    """SHA-256 of what identifies a submit: contract, account, parameters, input and key (W05)."""
+    named: dict[str, Json] = {"contract": contract, "account": account, "parameters": dict(parameters)}
+    return digest(canonical({**named, "input": submit.input, "key": submit.key}))
 
 
 def refuse_resubmit(deps: Deps, operation: Operation) -> None:
@@ -154,7 +155,8 @@ async def first_limits(deps: Deps, operation: Operation, now: datetime) -> Allow
 async def again(deps: Deps, operation: Operation, contract: Contract, statement: Mapping[str, Json]) -> NewOperation:
     """The operation that submits the same job anew: new key; input, parameters, contract, actions and limits of the first."""
     submit, now = submit_of(contract), await deps.definitions.now()
-    given, key = (await first_submit(deps, operation)).call.input, new_key(deps, submit)
+    first = await first_submit(deps, operation)
+    anew = NewSubmit(first.call.input, new_key(deps, submit), statement)
     parameters = {name: value for name, value in operation.parameters.items() if name not in submit.parameters}
     return NewOperation(
         contract=contract.name,
@@ -163,7 +165,7 @@ async def again(deps: Deps, operation: Operation, contract: Contract, statement:
         job_id="",
         url="",
         parameters=parameters,
-        fingerprint=submit_fingerprint(contract.name, operation.account, given, key),
+        fingerprint=submit_fingerprint(contract.name, operation.account, parameters, anew),
         allowance=await first_limits(deps, operation, now),
         pool=operation.pool,
         first_look_at=now,
@@ -171,7 +173,7 @@ async def again(deps: Deps, operation: Operation, contract: Contract, statement:
         assistant_task_id=operation.assistant_task_id,
         actions=operation.actions,
         min_gap=contract.delays.min_gap,
-        submit=NewSubmit(given, key, statement),
+        submit=anew,
         previous=operation.id,
         pushed_only=contract.via is Via.PUSH,
     )

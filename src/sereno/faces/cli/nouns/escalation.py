@@ -76,7 +76,7 @@ def answer(
         record = await sereno.escalations.answer(escalation, option, digest=shown)
         operation = record.operation
         out.say(f"Answered {option}. {operation.id} is {operation.state}: {progress_line(operation, sereno.kit.clock.now())}")
-        if operation.next_poll_at is not None:
+        if record.due is not None:
             out.say(f"Follow it: sereno wait {operation.id}")
         out.answer("answered", {"escalation": escalation, "option": option, "operation": operation_row(record)})
         return None

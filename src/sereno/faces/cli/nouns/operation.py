@@ -11,7 +11,7 @@ from sereno.faces.cli.nouns.states import one_of
 from sereno.faces.cli.output import EXIT_OK, EXIT_REFUSED, Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.decisions import show_change, show_proposal
-from sereno.faces.cli.show.operations import list_operations, operation_row, progress_line, show_operation
+from sereno.faces.cli.show.operations import copy_row, list_operations, operation_row, progress_line, show_operation
 from sereno.faces.cli.show.story import show_story, story_rows
 from sereno.faces.cli.verbs_wait import driven
 from sereno.service.changes import MAX_PUSH
@@ -51,8 +51,13 @@ def show(operation: Id, /, *, flags: Flags = DEFAULT) -> int:
     async def body(sereno: "Sereno", out: Output) -> None:
         record = await sereno.operations.get(operation)
         calls = await sereno.operations.calls(record.operation.id)
-        show_operation(out, record, calls, sereno.kit.clock.now())
-        out.answer("operation", operation_row(record, calls))
+        copies = await sereno.operations.copies(record.operation.id)
+        later = await sereno.operations.next_of(record)
+        show_operation(out, record, (calls, copies), sereno.kit.clock.now())
+        if later is not None:
+            out.say(f"Submitted anew as {later}.")
+        beside = {"result_copies": [copy_row(copy) for copy in copies], "next_operation": later}
+        out.answer("operation", {**operation_row(record, calls), **beside})
 
     return run(flags, body)
 

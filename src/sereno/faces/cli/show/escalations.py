@@ -9,7 +9,6 @@ from sereno.faces.cli.output import Output, safe
 from sereno.faces.cli.show.words import away
 
 _LABELS = {
-    "reason": "reason",
     "job": "job",
     "contract": "contract",
     "account": "account",
@@ -28,6 +27,10 @@ _INSTANTS = {
     "not_before": "earliest next look",
     "provider_wait_until": "the provider asked to wait until",
 }
+_COUNTED = ("requests", "transport_failures", "throttles")
+_SHOWN = {"reason", *_LABELS, *_INSTANTS, *(f"{name}_{end}" for name in _COUNTED for end in ("used", "max"))} | {
+    "category", "elapsed_s", "answer_by", "options",
+}  # fmt: skip
 
 
 def escalation_row(question: Escalation) -> dict[str, Any]:
@@ -56,7 +59,7 @@ def list_escalations(out: Output, questions: Sequence[Escalation], now: datetime
                 question.id,
                 question.state,
                 question.category,
-                question.statement.get("job", "-"),
+                question.statement.get("job") or "-",
                 away(question.answer_by, now),
                 " ".join(option.key for option in question.options),
             )
@@ -66,25 +69,15 @@ def list_escalations(out: Output, questions: Sequence[Escalation], now: datetime
 
 
 def show_statement(out: Output, question: Escalation, now: datetime) -> None:
-    """Exactly what the digest covers: the statement and the options."""
-    said = question.statement
-    out.say(f"Question {question.id} ({question.state}): {question.category}")
-    rows: list[tuple[str, object]] = [(label, said.get(name)) for name, label in _LABELS.items()]
-    for label, name in (
-        ("requests", "requests"),
-        ("transport failures", "transport_failures"),
-        ("throttled answers", "throttles"),
-    ):
-        rows.append((label, f"{said.get(f'{name}_used')} of {said.get(f'{name}_max')}"))
-    rows += [(label, _instant(out, said.get(name))) for name, label in _INSTANTS.items()]
-    rows.append(("answer by", f"{out.time(question.answer_by)} ({away(question.answer_by, now)}); silence means stop"))
-    rows.append(("digest", question.digest[:16]))
-    out.pairs(rows, indent="  ")
+    """Exactly what the digest covers, but for the options: what is asked, until when, and what is known."""
+    _headline(out, question, now)
+    out.say()
+    _known(out, question)
 
 
 def show_escalation(out: Output, question: Escalation, now: datetime) -> None:
-    """The statement and, while it is open, each option with the command that answers it; else the answer."""
-    show_statement(out, question, now)
+    """A decision: what is asked first, then what can be answered with the command for each, then what is known."""
+    _headline(out, question, now)
     out.say()
     if question.state == "open":
         out.say("What you can answer (each once, and only for exactly this question):")
@@ -93,8 +86,33 @@ def show_escalation(out: Output, question: Escalation, now: datetime) -> None:
         out.paragraph(option.says, indent="    ")
         if question.state == "open":
             out.say(f"    sereno escalation answer {question.id} {option.key} --digest {question.digest[:12]}")
+    out.say()
+    _known(out, question)
     if question.answer is not None:
         out.say(f"Answered: {safe(question.answer.get('option'))}, by {safe(question.answer.get('by'))}")
+
+
+def _headline(out: Output, question: Escalation, now: datetime) -> None:
+    """What is asked, in the words of the reason; and until when."""
+    said = question.statement
+    job = safe(said.get("job")) if said.get("job") else "without an id"
+    out.say(f"Job {job} at {safe(said.get('contract'))} needs a decision: {question.category}")
+    out.paragraph(str(said.get("reason")), indent="  ")
+    asked = f"answer by {out.time(question.answer_by)} ({away(question.answer_by, now)}); silence means stop"
+    out.say(f"  {question.id} is {question.state}" + (f"; {asked}" if question.state == "open" else ""))
+
+
+def _known(out: Output, question: Escalation) -> None:
+    said = question.statement
+    rows: list[tuple[str, object]] = [(label, said.get(name)) for name, label in _LABELS.items()]
+    for name, label in zip(_COUNTED, ("requests", "transport failures", "throttled answers"), strict=True):
+        rows.append((label, f"{said.get(f'{name}_used')} of {said.get(f'{name}_max')}"))
+    rows += [(label, _instant(out, said.get(name))) for name, label in _INSTANTS.items()]
+    more = [name for name in said if name not in _SHOWN and not isinstance(said[name], dict | list)]
+    rows += [(name.replace("_", " "), said[name]) for name in more]
+    rows.append(("digest", question.digest[:16]))
+    out.say("What is known:")
+    out.pairs(rows, indent="  ")
 
 
 def _instant(out: Output, value: object) -> str | None:

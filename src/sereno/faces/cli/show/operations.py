@@ -7,7 +7,7 @@ from typing import Any
 from sereno.core.call import CallKind
 from sereno.core.escalation import Category
 from sereno.core.operation import Operation, OperationState
-from sereno.core.record import CallRecord, OperationRecord
+from sereno.core.record import CallRecord, DeliveryRecord, OperationRecord
 from sereno.faces.cli.output import EXIT_ESCALATED, EXIT_INTERRUPTED, EXIT_JOB_FAILED, EXIT_LIMIT, EXIT_OK, Output, safe
 from sereno.faces.cli.show.words import CALLS, DELAYS, away, soon
 
@@ -124,8 +124,11 @@ def _next(operation: Operation, now: datetime) -> str:
     return soon(operation.next_poll_at if operation.state is OperationState.WAITING else None, now)
 
 
-def show_operation(out: Output, record: OperationRecord, calls: Sequence[CallRecord], now: datetime) -> None:
-    """All about one operation (W46). Reading it asks the provider nothing (W36)."""
+def show_operation(
+    out: Output, record: OperationRecord, beside: tuple[Sequence[CallRecord], Sequence[DeliveryRecord]], now: datetime
+) -> None:
+    """All about one operation (W46), with its calls and the copies of its result. Reading it asks the provider nothing (W36)."""
+    calls, copies = beside
     operation, allowance, spend = record.operation, record.operation.allowance, record.operation.spend
     out.pairs(
         [
@@ -150,6 +153,7 @@ def show_operation(out: Output, record: OperationRecord, calls: Sequence[CallRec
             ("expires", out.time(operation.expires_at)),
             ("result", operation.result_ref or "none"),
             ("error", " ".join(part for part in (operation.error_code, operation.error_text) if part)),
+            *(("result copy", _copy_line(one)) for one in copies),
             *((str(one.call.kind), call_line(out, one)) for one in calls),
             *((f"pinned {path}", value) for path, value in operation.pins.items()),
             ("submitted anew for", operation.previous),
@@ -158,6 +162,22 @@ def show_operation(out: Output, record: OperationRecord, calls: Sequence[CallRec
     if operation.open_escalation is not None:
         out.say()
         out.say(f"A person is asked: sereno escalation show {operation.open_escalation.id}")
+
+
+def copy_row(record: DeliveryRecord) -> dict[str, Any]:
+    """A copy of the result as data."""
+    delivery = record.delivery
+    return {
+        "delivery": delivery.id,
+        "state": delivery.state,
+        "attempts": delivery.attempts,
+        "delivered_at": record.delivered_at,
+        "outcome": record.last_outcome,
+    }
+
+
+def _copy_line(record: DeliveryRecord) -> str:
+    return f"{record.delivery.state}" + (f": {record.last_outcome}" if record.last_outcome else "")
 
 
 def call_line(out: Output, record: CallRecord) -> str:

@@ -8,7 +8,7 @@ from sereno.core.record import JournalEntry
 from sereno.core.values import Json, from_micros
 from sereno.faces.cli.output import Output, safe
 from sereno.faces.cli.show.operations import because, job_of
-from sereno.faces.cli.show.words import DELAYS, brief
+from sereno.faces.cli.show.words import ANSWERS, CALLS, DELAYS, brief
 from sereno.service.operations import Story
 
 
@@ -41,11 +41,10 @@ def _show_decision(out: Output, entry: JournalEntry) -> None:
         out.say(f"    {line}")
 
 
-_ASKED = {
-    "answered": lambda facts: f"answered {safe(facts.get('option'))}: {safe(facts.get('says'), most=600)}",
-    "cancel_requested": lambda facts: "asked for the job to be cancelled at the provider",
-    "pushed": lambda facts: "handed over a call-back of the provider",
-    "contract_changed": lambda facts: "moved the operation to the present contract",
+_ASKED: Mapping[str, str] = {
+    "cancel_requested": "asked for the job to be cancelled at the provider",
+    "pushed": "handed over a call-back of the provider",
+    "contract_changed": "moved the operation to the present contract",
 }
 """What a person did, by the journal's word."""
 
@@ -53,9 +52,12 @@ _ASKED = {
 def _headline(facts: Mapping[str, Json]) -> str:
     word = facts.get("decision")
     if word == "created":
-        return f"registered; state {facts.get('state')}"
+        begun = "registered, to be submitted" if facts.get("state") == "submitting" else "registered"
+        return f"{begun}; state {facts.get('state')}"
+    if word == "answered":
+        return f"{safe(facts.get('by'))} answered {safe(facts.get('option'))}: {safe(facts.get('says'), most=600)}"
     if isinstance(word, str) and word in _ASKED:
-        return f"{safe(facts.get('by'))} {_ASKED[word](facts)}"
+        return f"{safe(facts.get('by'))} {_ASKED[word]}"
     if word == "parked":
         return f"parked, a fault of Sereno's own: {safe(facts.get('reason'), most=600)}"
     if "state_before" not in facts:
@@ -64,29 +66,67 @@ def _headline(facts: Mapping[str, Json]) -> str:
 
 
 def _seen(facts: Mapping[str, Json]) -> str:
-    seen = facts.get("observation")
+    seen, call = facts.get("observation"), facts.get("call")
+    if isinstance(call, dict):
+        return _called(facts, call)
     if not isinstance(seen, dict):
         return "nothing was asked"
     status, state = seen.get("http_status"), seen.get("state")
+    word = f", job state {safe(state)}" if state is not None else ""
+    if facts.get("pushed"):
+        return f"read the provider's call-back{word} ({safe(seen.get('kind'))})"
     answer = "no answer" if status is None else f"HTTP {status}"
-    return f"saw {answer}" + (f", job state {safe(state)}" if state is not None else "") + f" ({safe(seen.get('kind'))})"
+    return f"saw {answer}{word} ({safe(seen.get('kind'))})"
+
+
+def _called(facts: Mapping[str, Json], call: Mapping[str, object]) -> str:
+    """What became of the submit or cancel of a step."""
+    kind = "submit" if facts.get("state_before") == "submitting" else "cancel"
+    answer, job = call.get("answer"), facts.get("job")
+    if not isinstance(answer, dict):
+        return f"the {kind}: {CALLS.get(str(call.get('state')), safe(call.get('state')))}"
+    told = ANSWERS.get(str(answer.get("outcome")), safe(answer.get("outcome")))
+    named = f" as job {safe(job.get('job_id'))}" if isinstance(job, dict) else ""
+    status = f" (HTTP {answer['http_status']})" if answer.get("http_status") is not None else ""
+    return f"the {kind} {told}{named}{status}"
 
 
 def _details(out: Output, entry: JournalEntry) -> list[str]:
     facts = entry.facts
-    lines = []
-    if "state_before" in facts and facts.get("decision") not in ("answered", "parked"):
-        lines.append(f"why: {safe(facts.get('decision'), most=600)}")
+    word, lines = facts.get("decision"), []
+    if "state_before" in facts and word not in ("answered", "parked"):
+        lines.append(f"why: {safe(facts.get('reason') if word in _ASKED else word, most=600)}")
+    lines += _beside(facts)
     looks = _instant(facts.get("next_poll_at"))
     if looks is not None and facts.get("state") == "waiting":
-        because = DELAYS.get(str(facts.get("delay_source")), str(facts.get("delay_source")))
-        lines.append(f"next look: {out.time(looks)} (in {brief(looks - entry.at)}); {because}")
-    if "max_status_requests" in facts:
+        because_of = DELAYS.get(str(facts.get("delay_source")), str(facts.get("delay_source")))
+        lines.append(f"next look: {out.time(looks)} (in {brief(looks - entry.at)}); {because_of}")
+    if facts.get("max_status_requests"):
         used = f"requests: {facts.get('status_requests_used')} of {facts['max_status_requests']}"
         deadline = _instant(facts.get("deadline_at"))
         lines.append(used if deadline is None else f"{used}; deadline {out.time(deadline)}")
-    if facts.get("escalation") and facts.get("decision") != "answered":
+    if facts.get("escalation") and word != "answered":
         lines.append(f"a person is asked: {facts['escalation']}")
+    return lines
+
+
+def _beside(facts: Mapping[str, Json]) -> list[str]:
+    """What else the step learned: a tolerated answer, a new address, other pins, another contract, the effects that were shown."""
+    seen, statement = facts.get("observation"), facts.get("statement")
+    lines = []
+    if isinstance(seen, dict) and seen.get("tolerated"):
+        lines.append("only a count of the contract lets this answer pass; in a row it would not")
+    if facts.get("url"):
+        lines.append(f"the job goes on at {safe(facts['url'])}")
+    if facts.get("contract_digest_before"):
+        lines.append(f"contract {safe(facts['contract_digest_before'])[:12]} → {safe(facts.get('contract_digest'))[:12]}")
+    if isinstance(statement, dict) and isinstance(statement.get("effects"), str):
+        lines.append(f"what it does, as shown: {safe(statement['effects'], most=600)}")
+    pushed = facts.get("pushed")
+    if isinstance(pushed, dict):
+        lines.append(
+            f"call-back: {pushed.get('bytes')} bytes of {safe(pushed.get('content_type'))}, {safe(pushed.get('digest'))[:12]}"
+        )
     return lines
 
 

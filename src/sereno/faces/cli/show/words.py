@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from sereno.core.call import CallState
+from sereno.core.call import CallOutcome, CallState
 from sereno.core.observation import DelaySource
 from sereno.core.schedule import Interval, Schedule
 from sereno.core.values import Json, format_duration
@@ -28,6 +28,19 @@ CALLS: Mapping[str, str] = {
     CallState.DROPPED: "given up, unsent",
 }
 """What became of a submit or a cancel."""
+
+ANSWERS: Mapping[str, str] = {
+    CallOutcome.ACCEPTED: "was taken on",
+    CallOutcome.DUPLICATE: "had been taken on before",
+    CallOutcome.TOO_LATE: "came too late: the job has ended or cannot be cancelled any more",
+    CallOutcome.DENIED: "was denied; nothing was done",
+    CallOutcome.THROTTLED: "was told to come later; nothing was done",
+    CallOutcome.REFUSED: "was refused; nothing was done",
+    CallOutcome.UNREADABLE: "was taken on, but the answer does not name the job",
+    CallOutcome.UNKNOWN: "got no clear answer: it may have been done",
+    CallOutcome.NOT_SENT: "was not sent",
+}
+"""What the answer to a submit or a cancel amounts to."""
 
 
 def schedule_words(schedule: Schedule) -> str:

@@ -1,0 +1,226 @@
+"""What a person decides about an operation by command: cancel, resubmit, call-back, another contract. In quick time."""
+
+import io
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.faces.conftest import Cli, QuickClock, Result
+from tests.faces.provider import CANCEL, CONTRACT, Provider
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def submit(cli: Cli, provider: Provider, *more: str) -> Result:
+    """Submits a job and waits."""
+    return cli("submit", "acme", "--base", provider.base, "--input", '{"scene": 1}', *more)
+
+
+def waiting(cli: Cli, provider: Provider, contract: str = "acme", *more: str) -> str:
+    """An open wait that nobody drives."""
+    base = ("--base", provider.base) if contract == "acme" else ()
+    found = cli("wait", contract, "job-9", *base, "--detach", "--json", *more)
+    assert found.code == 0, found.out
+    return str(found.json["operation"]["operation_id"])
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """A terminal on which nothing was typed yet."""
+    typed = io.StringIO()
+    typed.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdin", typed)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    return typed
+
+
+def test_W40_a_cancel_shows_its_effects_and_is_sent_once(cli: Cli, provider: Provider) -> None:
+    """`--yes` decides; the next step sends one cancel, and the following look sees the end."""
+    operation = waiting(cli, provider)
+    asked = cli("operation", "cancel", operation, "--yes")
+    assert asked.code == 0, asked.err
+    assert asked.out.startswith("Cancel job job-9 at acme?")
+    assert "ends as canceled; what ran is billed" in asked.out
+    assert provider.books.requests == [], "the command itself sends nothing"
+    done = cli("wait", operation)
+    assert done.code == 3 and "cancelled" in done.out
+    assert [path for _, path, _ in provider.books.sent("POST")] == ["/jobs/job-9/cancel"]
+    text = cli("operation", "show", operation).out
+    assert "cancel" in text and "taken on; 1 try" in text
+    story = cli("operation", "explain", operation).out
+    assert "ada asked for the job to be cancelled at the provider" in story
+    assert "the cancel was taken on" in story, story
+
+
+def test_W20_a_cancel_without_a_terminal_needs_yes(cli: Cli, provider: Provider) -> None:
+    """Nothing changes before."""
+    operation = waiting(cli, provider)
+    refused = cli("operation", "cancel", operation)
+    assert refused.code == 2 and "--yes" in refused.err
+    assert cli("operation", "show", operation, "--json").json["calls"] == []
+
+
+@pytest.mark.parametrize(("typed", "code", "calls"), [("yes\n", 0, 1), ("no\n", 6, 0), ("", 6, 0)])
+def test_W20_on_a_terminal_a_yes_is_asked(
+    cli: Cli, provider: Provider, terminal: io.StringIO, typed: str, code: int, calls: int
+) -> None:
+    """Only a whole yes decides."""
+    operation = waiting(cli, provider)
+    terminal.write(typed)
+    terminal.seek(0)
+    assert cli("operation", "cancel", operation).code == code
+    assert len(cli("operation", "show", operation, "--json").json["calls"]) == calls
+
+
+def test_W40_no_cancel_where_the_contract_documents_none(cli: Cli, provider: Provider, folder: Path) -> None:
+    """The refusal says what to do."""
+    (folder / "contracts/acme.toml").write_text(CONTRACT)
+    refused = cli("operation", "cancel", waiting(cli, provider), "--yes")
+    assert refused.code == 6 and "does not document how a job is cancelled" in refused.err
+
+
+def test_W02_a_running_job_is_not_submitted_anew(cli: Cli, provider: Provider) -> None:
+    """Nor one that succeeded, nor one that was not submitted here."""
+    provider.books.script = ["running"]
+    running = submit(cli, provider, "--detach", "--json").json["operation"]["operation_id"]
+    refused = cli("operation", "resubmit", running, "--yes")
+    assert refused.code == 6 and "may still be running" in refused.err
+    provider.books.script = ["done"]
+    assert cli("wait", running).code == 0
+    assert "succeeded" in cli("operation", "resubmit", running, "--yes").err
+    provider.books.script = ["failed"]
+    foreign = waiting(cli, provider)
+    assert cli("wait", foreign).code == 3
+    assert "was not submitted by Sereno" in cli("operation", "resubmit", foreign, "--yes").err
+
+
+def test_W21_a_failed_job_is_submitted_anew_only_by_a_person(cli: Cli, provider: Provider) -> None:
+    """A new operation, linked to the first, with a new key and the same input; the limits are those of the first."""
+    provider.books.script = ["failed"]
+    failed = submit(cli, provider, "--max-requests", "7")
+    assert failed.code == 3
+    first = failed.err.split(":", 1)[0]
+    assert len(provider.books.sent("POST")) == 1, "nothing is submitted anew by itself"
+    again = cli("operation", "resubmit", first, "--yes", "--json")
+    assert again.code == 0, again.out
+    row = again.json["operation"]
+    assert (row["previous_operation"], row["status"], row["max_status_requests"]) == (first, "submitting", 7)
+    provider.books.script = ["done"]
+    assert cli("wait", row["operation_id"]).code == 0
+    keys = [key for _, _, key in provider.books.sent("POST")]
+    assert len(set(keys)) == 2 and provider.books.bodies == [{"scene": 1}, {"scene": 1}]
+    assert f"submitted anew for  {first}" in cli("operation", "show", row["operation_id"]).out
+    assert f"Submitted anew as {row['operation_id']}." in cli("operation", "show", first).out
+
+
+def test_W35_a_call_back_wakes_a_look_but_decides_nothing(cli: Cli, provider: Provider) -> None:
+    """A body that says done does not end the wait; the look does."""
+    operation = waiting(cli, provider)
+    pushed = cli("operation", "push", operation, "--body", '{"id": "job-9", "status": "done"}', "--json")
+    assert pushed.code == 0, pushed.out
+    assert pushed.json["operation"]["status"] == "waiting" and provider.books.requests == []
+    assert cli("wait", operation).code == 0
+    assert "ada handed over a call-back of the provider" in cli("operation", "explain", operation).out
+
+
+def test_W35_a_call_back_never_shortens_a_wait_of_the_provider(cli: Cli, provider: Provider) -> None:
+    """Retry-After holds: the planned look stays where it was."""
+    provider.books.headers = [("Retry-After", "300")]
+    provider.books.script = ["running"]
+    operation = waiting(cli, provider)
+    look_once(cli, provider, operation)
+    before = cli("operation", "show", operation, "--json").json
+    assert before["delay_source"] == "provider_retry_after"
+    pushed = cli("operation", "push", operation, "--json")
+    after = cli("operation", "show", operation, "--json").json
+    assert pushed.code == 0 and after["next_poll_at"] == before["next_poll_at"]
+    assert cli("once").code == 0 and len(provider.books.sent("GET")) == 1
+
+
+def look_once(cli: Cli, provider: Provider, operation: str) -> None:
+    """Drives until the first look was answered."""
+    for _ in range(200):
+        assert cli("once").code == 0
+        if cli("operation", "show", operation, "--json").json["last_http_status"] is not None:
+            return
+    raise AssertionError("no look was answered")
+
+
+def test_a_provider_that_calls_back_is_never_asked(cli: Cli, provider: Provider, folder: Path) -> None:
+    """Only the deadline limits it; the call-back is read through the contract and ends it."""
+    operation = waiting(cli, provider, "caller")
+    row = cli("operation", "show", operation, "--json").json
+    assert (row["max_status_requests"], row["status"]) == (0, "waiting")
+    (folder / "body.json").write_text('{"id": "job-9", "status": "done"}')
+    pushed = cli("operation", "push", operation, "--body", "@body.json")
+    assert pushed.code == 0, pushed.err
+    done = cli("wait", operation)
+    assert done.code == 0, done.err
+    assert provider.books.requests == []
+
+
+def test_W41_a_provider_that_calls_back_has_no_request_limit(cli: Cli, provider: Provider) -> None:
+    """A flag that would limit nothing is not taken in silence."""
+    refused = cli("wait", "caller", "job-9", "--max-requests", "5")
+    assert refused.code == 2 and "leave out --max-requests" in refused.err
+    row = cli("wait", "caller", "job-9", "--deadline", "1h", "--detach", "--json").json["operation"]
+    span = datetime.fromisoformat(row["deadline_at"]) - datetime.fromisoformat(row["created_at"])
+    assert span.total_seconds() == 3600
+
+
+def test_an_ended_operation_takes_no_call_back(cli: Cli, provider: Provider) -> None:
+    """Nothing is waited for any more."""
+    provider.books.script = ["done"]
+    operation = waiting(cli, provider)
+    assert cli("wait", operation).code == 0
+    assert cli("operation", "push", operation).code == 6
+    assert cli("operation", "cancel", operation, "--yes").code == 6
+
+
+def test_a_contract_that_was_edited_changes_nothing_until_a_person_says_so(cli: Cli, provider: Provider, folder: Path) -> None:
+    """The difference is shown line by line; --yes moves the operation, and the next look follows the new contract."""
+    provider.books.script = ["rendering", "rendering", "done"]
+    operation = waiting(cli, provider)
+    same = cli("operation", "contract", operation)
+    assert same.code == 0 and "has the present contract" in same.out
+    edited = (CONTRACT + CANCEL).replace('"queued", "running"', '"queued", "rendering"')
+    (folder / "contracts/acme.toml").write_text(edited)
+    shown = cli("operation", "contract", operation)
+    assert '- states.pending = ["queued","running"]' in shown.out and '+ states.pending = ["queued","rendering"]' in shown.out
+    assert f"sereno operation contract {operation} --yes" in shown.out
+    before = cli("operation", "show", operation, "--json").json["contract_digest"]
+    assert cli("operation", "contract", operation, "--json").json["pinned"] == before
+    moved = cli("operation", "contract", operation, "--yes", "--json")
+    assert moved.code == 0 and moved.json["operation"]["contract_digest"] != before
+    assert cli("wait", operation).code == 0
+    assert "ada moved the operation to the present contract" in cli("operation", "explain", operation).out
+
+
+def test_W40_an_unknown_word_is_answered_by_the_mended_contract(cli: Cli, provider: Provider, folder: Path) -> None:
+    """`update_contract` takes the contract as it stands when the answer is given, and looks once more."""
+    provider.books.script = ["rendering", "rendering", "done"]
+    operation = waiting(cli, provider)
+    assert cli("wait", operation).code == 4
+    question = cli("escalation", "list", "--json").json["escalations"][0]
+    (folder / "contracts/acme.toml").write_text((CONTRACT + CANCEL).replace('"running"', '"running", "rendering"'))
+    answered = cli("escalation", "answer", question["id"], "update_contract", "--digest", question["digest"][:12])
+    assert answered.code == 0, answered.err
+    assert cli("wait", operation).code == 0
+
+
+def test_W40_pause_sends_nothing_until_its_time_is_over(cli: Cli, provider: Provider, quick: QuickClock) -> None:
+    """The option says for how long; then comes one look."""
+    provider.books.script = ["rendering"]
+    operation = waiting(cli, provider)
+    assert cli("wait", operation).code == 4
+    question = cli("escalation", "list", "--json").json["escalations"][0]
+    (pause,) = [option for option in question["options"] if option["key"] == "pause"]
+    looks = len(provider.books.requests)
+    answered = cli("escalation", "answer", question["id"], "pause", "--digest", question["digest"][:12], "--json")
+    assert answered.code == 0, answered.out
+    row = answered.json["operation"]
+    ahead = datetime.fromisoformat(row["next_poll_at"]) - quick.now()
+    assert ahead.total_seconds() > pause["minutes"] * 60 - 60
+    assert cli("once").code == 0 and len(provider.books.requests) == looks
