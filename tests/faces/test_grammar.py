@@ -16,7 +16,7 @@ from tests.faces.conftest import Cli
 SNAPSHOT = Path(__file__).parent / "help.txt"
 GRAMMAR = {
     "poll": {"add", "list", "show", "edit", "preview", "run", "pause", "resume", "remove", "export", "diff"},
-    "operation": {"list", "show", "explain"},
+    "operation": {"list", "show", "explain", "cancel", "resubmit", "push", "contract", "result"},
     "escalation": {"list", "show", "answer"},
     "run": {"list", "show"},
     "delivery": {"list", "retry", "drop"},

@@ -1,11 +1,10 @@
 """Contracts as people look at them."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sereno.core.contract import Contract
-from sereno.core.errors import SetupError
+from sereno.core.errors import Fault
 from sereno.core.values import Json
 from sereno.ports import ContractCatalogue
 
@@ -17,12 +16,16 @@ class Contracts:
         self._catalogue = catalogue
 
     def list(self) -> Sequence[Contract]:
-        """All contracts, by name."""
+        """All contracts that can be used, by name."""
         catalogue = self._catalogue
         return [catalogue.contract(catalogue.document(name)) for name in catalogue.names()]
 
+    def faults(self) -> Sequence[Fault]:
+        """What keeps files of the deployment's own folders from being used."""
+        return self._catalogue.faults()
+
     def get(self, name: str) -> Contract:
-        """One contract. Raises NotFound with the nearest name."""
+        """One contract. Raises NotFound with the nearest name, SetupError where its file has faults."""
         catalogue = self._catalogue
         return catalogue.contract(catalogue.document(name))
 
@@ -31,11 +34,5 @@ class Contracts:
         return self._catalogue.document(name)
 
     def check(self, path: Path) -> Contract:
-        """Reads a contract file. Raises SetupError with every fault."""
-        try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise SetupError(f"cannot read {path}: {error}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise SetupError(f"{path} is not TOML: {error}") from error
-        return self._catalogue.contract(document)
+        """Reads a contract file. Raises SetupError with every fault at its line and column."""
+        return self._catalogue.check(path)

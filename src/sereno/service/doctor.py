@@ -56,6 +56,8 @@ class Doctor:
             _count("disabled polls", disabled, "see `sereno poll list --state disabled`, then `sereno poll resume NAME`")
         )
         checks.append(_count("open questions", counts.open_escalations, "see `sereno escalation list`"))
+        faults = len(self._deps.plugins.contracts.faults())
+        checks.append(_count("faults of contract files", faults, "see `sereno contract list`; nobody can wait with these files"))
         return Health(checks, counts)
 
 

@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 
 from sereno.core.contract import Contract
 from sereno.core.reading.calls import Call, Submit, Via
-from sereno.faces.cli.output import Output
+from sereno.faces.cli.output import Output, safe
 from sereno.faces.cli.session import DEFAULT, Flags, run_plain
 from sereno.faces.cli.show.words import brief
 from sereno.settings import Loaded
@@ -23,13 +23,16 @@ def list_(*, flags: Flags = DEFAULT) -> int:
     """List the contracts that ship with Sereno and those of your folders."""
 
     async def body(loaded: Loaded, out: Output) -> None:
-        contracts = _contracts(loaded).list()
+        known = _contracts(loaded)
+        contracts, faults = known.list(), known.faults()
         out.table(["contract", "version", "title", "evidence"], [(c.name, c.version, c.title, c.verified) for c in contracts])
         rows = [
             {"name": c.name, "version": c.version, "title": c.title, "verified": c.verified, "digest": c.digest}
             for c in contracts
         ]
-        out.answer("contracts", {"contracts": rows})
+        for fault in faults:
+            out.remark(f"attention: {safe(fault, most=500)}")
+        out.answer("contracts", {"contracts": rows, "faults": faults})
 
     return run_plain(flags, body)
 
