@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sereno.builtin.actions.keep_result import KeepResultAction
 from sereno.core.contract import Contract
+from sereno.core.errors import Fault, SetupError
 from sereno.core.values import Json
 from sereno.outside.artifacts.files import FileArtifacts
 from sereno.ports import ArtifactStore, Plugins, Transport
@@ -30,8 +31,11 @@ def build_artifacts(loaded: Loaded, transport: Transport) -> ArtifactStore:
     s3 = loaded.settings.artifacts.s3
     if s3 is None:
         return files
-    from sereno.outside.artifacts.s3 import Bucket, S3Artifacts  # noqa: PLC0415 - needs the extra `aws`
-
+    try:
+        from sereno.outside.artifacts.s3 import Bucket, S3Artifacts  # noqa: PLC0415 - needs the extra `aws`
+    except ImportError as error:
+        fault = Fault(loaded.where("artifacts", "s3"), "needs the extra `aws`", 'install "sereno[aws]"')
+        raise SetupError("the settings are not right; nothing was started", [fault]) from error
     return S3Artifacts(transport, Bucket(**dict(s3)), files)
 
 

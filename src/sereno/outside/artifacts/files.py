@@ -114,9 +114,9 @@ class IncomingFile:
             os.unlink(self._name, dir_fd=temporary)
         self._close()
 
-    async def spooled(self) -> bytes:
-        """All that came so far."""
-        return os.pread(self._descriptor, self._taking.size, 0)
+    def piece(self, start: int, length: int) -> bytes:
+        """A part of what came so far."""
+        return os.pread(self._descriptor, length, start)
 
     def seen(self) -> Artifact:
         """What came so far, as it would be named."""
