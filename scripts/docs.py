@@ -1,8 +1,10 @@
-"""The documents: `python -m scripts.docs write` makes the generated pages, `python -m scripts.docs check` proves them up to date.
+"""The documents: `python -m scripts.docs write` makes the generated pages and the JSON schema of contracts, `python -m scripts.docs
+check` proves them up to date.
 
 `check` also follows every relative link and anchor of every Markdown file.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -10,13 +12,25 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from scripts import reference
+from sereno.core.reading.schema import contract_schema
 
 ROOT = Path(__file__).parent.parent
 HEAD = "<!-- Written by `make docs` from the code; do not edit. -->\n"
+SCHEMA = "contract.schema.json"
+BY_HAND = {"README.md", "contract-format.md"}
+ELSEWHERE = {"conformance.md"}
+"""Written by `make conformance`, which takes minutes."""
+
+
+def generated() -> list[str]:
+    """The names of all generated files."""
+    return [*reference.PAGES, SCHEMA]
 
 
 def written(name: str) -> str:
-    """The whole text of a generated page."""
+    """The whole text of a generated file."""
+    if name == SCHEMA:
+        return json.dumps(contract_schema(), indent=2) + "\n"
     return HEAD + reference.PAGES[name]().rstrip() + "\n"
 
 
@@ -25,10 +39,10 @@ def stale(root: Path) -> list[str]:
     folder = root / "docs/reference"
     faults = [
         f"docs/reference/{name}: not up to date; run `make docs`"
-        for name in reference.PAGES
+        for name in generated()
         if not (folder / name).exists() or (folder / name).read_text() != written(name)
     ]
-    strays = {path.name for path in folder.glob("*.md")} - reference.PAGES.keys() - {"README.md"}
+    strays = {path.name for path in folder.glob("*.md")} - reference.PAGES.keys() - BY_HAND - ELSEWHERE
     return faults + [f"docs/reference/{name}: nothing generates it" for name in sorted(strays)]
 
 
@@ -69,7 +83,7 @@ def main(arguments: list[str]) -> int:
     """Runs `write` or `check`; prints each fault on a line."""
     if arguments == ["write"]:
         (ROOT / "docs/reference").mkdir(parents=True, exist_ok=True)
-        for name in reference.PAGES:
+        for name in generated():
             (ROOT / "docs/reference" / name).write_text(written(name))
     faults = [*stale(ROOT), *broken_links(ROOT)]
     print("\n".join(faults) if faults else "docs: up to date, every link leads somewhere")

@@ -7,7 +7,7 @@ from typing import Any
 
 from scripts.reference_cli import commands
 from sereno.builtin.providers.catalogue import Catalogue
-from sereno.core.contract import Contract
+from sereno.core.contract import Contract, Via
 from sereno.core.errors import MAPPINGS
 from sereno.core.escalation import OPTIONS
 from sereno.core.values import format_duration, parse_duration
@@ -171,26 +171,37 @@ def contracts() -> str:
     return "\n".join(parts)
 
 
-_CONTRACTS_INTRODUCTION = """A contract says how one provider behaves. It is data (format 0, which may still change). Folders with contracts of
-your own are named by the setting `contracts`; `sereno contract check FILE` lists every fault of one. A state that is not in the table stops the
-wait and asks a person.
+_CONTRACTS_INTRODUCTION = """A contract says how one provider behaves. It is data, in [a format of its own](contract-format.md) with a
+[JSON schema](contract.schema.json). Folders with contracts of your own are named by the setting `contracts`; `sereno contract check FILE` lists every
+fault of one. A state that is not in the table stops the wait and asks a person.
 """
 
 
 def _contract(contract: Contract) -> Iterator[str]:
     yield f"## {contract.name}\n"
     yield f"{contract.title}, version {contract.version}. From: {contract.source}. Checked: {contract.verified}.\n"
-    yield f"`{contract.method} {contract.url}`\n"
+    yield f"{_status_call(contract)}\n"
     if contract.states:
         yield _table(("state", "means"), [(f"`{word}`", f"{meaning}") for word, meaning in contract.states.items()])
     else:
         yield "The states are given by the caller.\n"
     limits = contract.limits
-    if limits is not None:
+    if limits is not None and contract.via is Via.PUSH:
+        yield f"Deadline unless the caller gives another: {format_duration(timedelta(seconds=limits.deadline_s))}.\n"
+    elif limits is not None:
         yield (
             f"Limits unless the caller gives others: {format_duration(timedelta(seconds=limits.deadline_s))}, "
             f"{limits.max_status_requests} status requests, {limits.max_transport_failures} transport failures, {limits.max_throttles} throttles.\n"
         )
+
+
+def _status_call(contract: Contract) -> str:
+    call = contract.status
+    if contract.via is Via.PUSH:
+        return "No status call: the provider calls back."
+    if contract.via is Via.AWS:
+        return f"`{call.operation}` of the AWS service `{call.service}`"
+    return f"`{call.operation}` at `{call.url}` ({call.era})" if contract.via is Via.MCP else f"`{call.method} {call.url}`"
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
