@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 from sereno.core.operation import OperationState
 from sereno.core.record import OperationRecord
 from sereno.faces.cli.given import confirmed, read_given
+from sereno.faces.cli.nouns.result import result
 from sereno.faces.cli.nouns.states import one_of
 from sereno.faces.cli.output import EXIT_OK, EXIT_REFUSED, Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 app = App(name="operation", help="Look at waits for other people's jobs, and decide about one. Looking never asks the provider.")
 Id = Annotated[str, Parameter(help="Operation id, op_….")]
+app.command(result)
 Yes = Annotated[bool, Parameter(name="--yes", help="Decide without being asked; needed where there is no terminal.")]
 
 
