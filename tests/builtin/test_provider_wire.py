@@ -1,20 +1,17 @@
 """The provider on a loopback wire: what a real server sends becomes the right observation, and the books agree."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from sereno.builtin.providers.catalogue import Catalogue
 from sereno.builtin.providers.http import HttpProvider
-from sereno.core.budget import Allowance, Spend
 from sereno.core.contract import Contract, status_url
-from sereno.core.observation import DelaySource, Observation, ObservationKind, read_observation
-from sereno.core.operation import Operation, OperationState
-from sereno.ports import Guarded
+from sereno.core.observation import Observation, ObservationKind, read_observation
+from tests.builtin.carrying import NOW, asked, guarded, operation
 from tests.outside.rawserver import RawServer, listener, make_gate, ok
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 K = ObservationKind
 CATALOGUE = Catalogue()
 REPLICATE = CATALOGUE.contract(CATALOGUE.document("replicate"))
@@ -28,30 +25,13 @@ async def no_hop(origin: str) -> bool:
 async def look(server_url: str, port: int, contract: Contract = REPLICATE) -> Observation:
     """One status request for job `a/../b` at a stand-in, read through the contract."""
     gate = make_gate(f"127.0.0.1:{port}")
-    operation = Operation(
-        id="op_1",
-        workspace="main",
-        contract=contract.name,
-        contract_digest=contract.digest,
-        account="",
-        job_id="a/../b",
-        url=status_url(contract, job_id="a/../b", parameters={}, base=server_url),
-        parameters={},
-        fingerprint="f",
-        state=OperationState.WAITING,
-        revision=1,
-        allowance=Allowance(NOW + timedelta(hours=1), None, 10, 3, 3),
-        spend=Spend(status_requests=1),
-        pool="p",
-        created_at=NOW,
-        next_poll_at=NOW,
-        delay_source=DelaySource.LOCAL_BACKOFF,
-    )
+    url = status_url(contract, job_id="a/../b", parameters={}, base=server_url)
+    of = operation(url, job_id="a/../b")
     try:
-        reply = await HttpProvider().call(operation, contract, Guarded(gate, NOW, timedelta(seconds=5), before_hop=no_hop))
+        reply = await HttpProvider().look(of, contract, guarded(gate, no_hop, seconds=5))
     finally:
         await gate.close()
-    return read_observation(contract, "a/../b", reply, received_at=NOW, started_at=NOW - timedelta(hours=1), not_found=0)
+    return read_observation(contract, replace(asked(of), started_at=NOW - timedelta(hours=1)), reply, received_at=NOW)
 
 
 ANSWERS: list[tuple[bytes, ObservationKind]] = [

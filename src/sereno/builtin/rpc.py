@@ -97,7 +97,7 @@ def _parsed(data: bytes) -> Json:
 def _events(body: bytes) -> Iterator[str]:
     """The data of each event of a stream (WHATWG HTML 9.2.6); one that the end cut off is no event."""
     lines: list[str] = []
-    for line in _LINE_END.split(body.decode("utf-8", "replace").removeprefix("\ufeff")):
+    for line in _LINE_END.split(body.decode("utf-8", "replace").removeprefix("\ufeff"))[:-1]:
         if line.startswith("data:"):
             lines.append(line[5:].removeprefix(" "))
         elif not line and lines:
