@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sereno.core.contract import Contract, Meaning, parse_contract
 from sereno.core.observation import (
+    Asked,
     DelaySource,
     HttpReply,
     NoReply,
@@ -100,7 +101,8 @@ def http(status: int, body: Json | bytes = b"", *, type_: str = "application/jso
 
 
 def read(reply: Reply, contract: Contract = ACME, *, age: float = 3600, not_found: int = 0) -> Observation:
-    return read_observation(contract, "j1", reply, received_at=NOW, started_at=NOW - timedelta(seconds=age), not_found=not_found)
+    asked = Asked("j1", NOW - timedelta(seconds=age), url="https://api.acme.example/jobs/j1", not_found=not_found)
+    return read_observation(contract, asked, reply, received_at=NOW)
 
 
 def job(status: Json, **more: Json) -> HttpReply:

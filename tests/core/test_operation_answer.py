@@ -71,7 +71,7 @@ def test_W20_extend_after_12_of_12_allows_exactly_four_more_looks() -> None:
     operation, looks, at = went_on(operation, answer), 0, after(5)
     while operation.state is S.WAITING:
         operation, looks, at = reserve(operation), looks + 1, at + seconds(10)
-        assert isinstance(next_call(operation, at), Ask)
+        assert isinstance(next_call(operation, make_contract(), at), Ask)
         operation = apply(operation, decide(operation, saw(KIND.PENDING), at))
     assert (looks, operation.category) == (4, Category.REQUEST_BUDGET_EXHAUSTED)
 
@@ -82,7 +82,7 @@ def test_W20_extend_of_a_passed_deadline_counts_from_the_answer() -> None:
     answer = choose(operation, asked, "extend", after(10_000))
     assert answer.allowance.deadline_at == after(10_000) + QUARTER
     again = reserve(went_on(operation, answer))
-    assert next_call(again, after(10_000)) == Ask(after(10_000) + QUARTER)
+    assert next_call(again, make_contract(), after(10_000)) == Ask(after(10_000) + QUARTER)
     assert decide(again, saw(KIND.SUCCESS), after(10_010)).state is S.SUCCEEDED
 
 
@@ -135,7 +135,7 @@ def test_W13_a_wait_that_outlasts_the_extension_is_kept_for_the_next_question() 
     soon = make_operation(allowance=replace(ALLOWANCE, deadline_at=after(10)))
     operation = apply(soon, decide(soon, saw(KIND.PENDING, retry_after(after(7200)))))
     for at in (10, 1000):
-        close = next_call(operation, after(at))
+        close = next_call(operation, make_contract(), after(at))
         assert isinstance(close, Close)
         decision = close_operation(operation, make_contract(), close, after(at), escalation_id="esc_1")
         assert decision.escalation is not None and decision.next_poll_at == after(7200)
@@ -160,7 +160,7 @@ def test_I6_a_close_without_request_keeps_the_gap_to_the_last_one() -> None:
     """The gap counts from the last look before the deadline."""
     slow = make_contract(replace(make_contract().delays, min_gap=seconds(30)))
     operation = make_operation(last_checked_at=after(3590), reserved=False)
-    close = next_call(operation, after(3600))
+    close = next_call(operation, make_contract(), after(3600))
     assert isinstance(close, Close)
     decision = close_operation(operation, slow, close, after(3600), escalation_id="esc_1")
     assert decision.escalation is not None

@@ -167,7 +167,7 @@ def test_I10_every_wait_ends_within_its_limits(kinds: list[Observation], seed: i
     operation, now, sent = make_operation(Spend(0)), NOON, []
     for step in range(100):
         operation = reserve(operation)
-        call = next_call(operation, now)
+        call = next_call(operation, make_contract(), now)
         if isinstance(call, Close):
             decision = close_operation(operation, make_contract(), call, now, escalation_id="esc_1")
         else:

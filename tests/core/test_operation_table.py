@@ -92,13 +92,13 @@ def test_I11_an_ended_operation_is_never_decided_again(state: OperationState) ->
             ended, make_contract(), Close(Event.HIT_LIMIT, Category.DEADLINE_EXCEEDED, ""), NOON, escalation_id="esc_1"
         )
     with pytest.raises(InvariantBroken):
-        next_call(ended, NOON)
+        next_call(ended, make_contract(), NOON)
 
 
 def test_W33_a_claimed_look_asks_until_the_deadline() -> None:
     """With time, budget and a reservation one request may be sent, to be received before the deadline."""
     assert next_call(make_operation(), NOON) == Ask(after(3600))
-    assert next_call(make_operation(), after(3599.999999)) == Ask(after(3600))
+    assert next_call(make_operation(), make_contract(), after(3599.999999)) == Ask(after(3600))
 
 
 def test_W33_the_last_allowed_request_is_sent() -> None:
@@ -109,7 +109,7 @@ def test_W33_the_last_allowed_request_is_sent() -> None:
 @pytest.mark.parametrize("reserved", [True, False])
 def test_W08_the_deadline_is_checked_before_everything_else(reserved: bool) -> None:
     """At the deadline itself nothing is sent, even with a reservation in hand and budgets used up."""
-    close = next_call(make_operation(Spend(12, 3, 3), reserved=reserved), after(3600))
+    close = next_call(make_operation(Spend(12, 3, 3), reserved=reserved), make_contract(), after(3600))
     assert isinstance(close, Close)
     assert (close.event, close.category) == (Event.HIT_LIMIT, Category.DEADLINE_EXCEEDED)
     assert close.reason == "the deadline 2026-11-30 13:00:00 UTC passed without a final state"
@@ -117,7 +117,7 @@ def test_W08_the_deadline_is_checked_before_everything_else(reserved: bool) -> N
 
 def test_W10_the_business_deadline_is_named() -> None:
     """The earlier business deadline closes under its own category."""
-    close = next_call(make_operation(allowance=replace(ALLOWANCE, business_deadline_at=after(5))), after(5))
+    close = next_call(make_operation(allowance=replace(ALLOWANCE, business_deadline_at=after(5))), make_contract(), after(5))
     assert isinstance(close, Close) and close.category is Category.BUSINESS_DEADLINE_EXCEEDED
     assert close.reason.startswith("the business deadline 2026-11-30 12:00:05 UTC")
 
@@ -154,7 +154,7 @@ def test_W35_an_open_question_sends_nothing() -> None:
     """Until the answer deadline the step only notes that it waits; the question stays as it is."""
     operation, asked = escalated()
     early = asked.answer_by - timedelta(seconds=1)
-    close = next_call(operation, early)
+    close = next_call(operation, make_contract(), early)
     assert isinstance(close, Close) and close.event is Event.HIT_LIMIT
     decision = close_operation(operation, make_contract(), close, early, escalation_id="esc_2")
     assert (decision.state, decision.due, decision.escalation) == (OperationState.ESCALATED, asked.answer_by, None)
@@ -165,7 +165,7 @@ def test_W35_an_open_question_sends_nothing() -> None:
 def test_W19_silence_stops_and_keeps_the_handle() -> None:
     """At the answer deadline the operation is stopped by the safe default, and its actions are told."""
     operation, asked = escalated()
-    close = next_call(operation, asked.answer_by)
+    close = next_call(operation, make_contract(), asked.answer_by)
     assert isinstance(close, Close) and close.event is Event.SILENCE
     decision = close_operation(operation, make_contract(), close, asked.answer_by, escalation_id="esc_2")
     assert (decision.state, decision.due, decision.escalation) == (OperationState.STOPPED, None, None)
@@ -181,7 +181,7 @@ def test_an_escalated_operation_without_question_is_our_bug() -> None:
 
 def test_W33_closing_gives_a_reservation_back() -> None:
     """Nothing left, so the request that was set aside for this step is not spent; without one nothing is given back."""
-    close = next_call(make_operation(Spend(status_requests=5)), after(3600))
+    close = next_call(make_operation(Spend(status_requests=5)), make_contract(), after(3600))
     assert isinstance(close, Close)
     for reserved, left in ((True, 4), (False, 5)):
         operation = make_operation(Spend(status_requests=5, answered=4), reserved=reserved)

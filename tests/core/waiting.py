@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from sereno.core.budget import Allowance, Spend
-from sereno.core.contract import Contract, Delays, StateSource
+from sereno.core.contract import Call, Contract, Delays, Meaning, StateSource, Via
 from sereno.core.effect import ActionRef, Policy
 from sereno.core.escalation import Category, Escalation
 from sereno.core.observation import DelaySource, Observation, ObservationKind, ReadHint
@@ -27,41 +27,43 @@ def after(count: float) -> datetime:
     return NOON + timedelta(seconds=count)
 
 
-def make_contract(delays: Delays | None = None) -> Contract:
-    """A contract of which only the delays matter here."""
-    return Contract(
-        name="acme",
-        version=1,
-        digest="d" * 64,
-        title="Acme",
-        source="https://acme.example/docs",
-        verified="verified",
-        method="GET",
-        url="https://acme.example/jobs/{job_id}",
-        headers={},
-        parameters=(),
-        origins=("https://acme.example",),
-        observational="documented",
-        redirects=False,
-        state=StateSource("path"),
-        states={},
-        caseless=False,
-        rules=(),
-        job_id=None,
-        result=(),
-        result_ref=None,
-        error_code=None,
-        error_text=None,
-        signatures=(),
-        delays=delays or Delays(),
-        hints=(),
-        hint_cap=timedelta(hours=1),
-        limits=None,
-        retention=None,
-        expires=None,
-        progress=None,
-        cancel=None,
-    )
+BASIC_CONTRACT = Contract(
+    name="acme",
+    version=1,
+    digest="d" * 64,
+    title="Acme",
+    source="https://acme.example/docs",
+    verified="verified",
+    via=Via.HTTP,
+    status=Call("GET", "https://acme.example/jobs/{job_id}"),
+    parameters=(),
+    origins=("https://acme.example",),
+    observational="documented",
+    redirects=False,
+    state=StateSource("path"),
+    states={"queued": Meaning.PENDING, "running": Meaning.PENDING, "done": Meaning.SUCCESS, "failed": Meaning.FAILURE},
+    caseless=False,
+    rules=(),
+    job_id=None,
+    result=(),
+    result_ref=None,
+    error_code=None,
+    error_text=None,
+    signatures=(),
+    delays=Delays(),
+    hints=(),
+    hint_cap=timedelta(hours=1),
+    limits=None,
+    retention=None,
+    expires=None,
+    progress=None,
+    cancel=None,
+)
+
+
+def make_contract(delays: Delays | None = None, **other: object) -> Contract:
+    """A contract of which only the delays, and what is named, matter here."""
+    return replace(BASIC_CONTRACT, delays=delays or Delays(), **other)  # type: ignore[arg-type]
 
 
 BASIC = Operation(

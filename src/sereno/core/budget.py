@@ -66,16 +66,18 @@ def exhausted(used: int, limit: int) -> bool:
 _SECOND_WIND = 2
 
 
-def with_room(allowance: Allowance, spend: Spend, now: datetime, *, minutes: int, checks: int) -> Allowance:
+def with_room(
+    allowance: Allowance, spend: Spend, now: datetime, *, minutes: int, checks: int, look_at: datetime | None = None
+) -> Allowance:
     """Lifts only the limits that would forbid the very next look; nothing that still has room is touched (W20).
 
-    A passed deadline moves to `minutes` from now; at least `checks` more status requests become possible; a used-up failure or
-    throttle budget gets a few more, never more than `checks`.
+    A deadline that has passed (that comes before `look_at`, where the look is later) moves to `minutes` from now; at least
+    `checks` more status requests become possible; a used-up failure or throttle budget gets a few more, never more than `checks`.
     """
-    until, business = now + timedelta(minutes=minutes), allowance.business_deadline_at
+    until, business, needed = now + timedelta(minutes=minutes), allowance.business_deadline_at, look_at or now
     return Allowance(
-        deadline_at=until if allowance.deadline_at <= now else allowance.deadline_at,
-        business_deadline_at=until if business is not None and business <= now else business,
+        deadline_at=until if allowance.deadline_at <= needed else allowance.deadline_at,
+        business_deadline_at=until if business is not None and business <= needed else business,
         max_status_requests=max(allowance.max_status_requests, spend.status_requests + checks),
         max_transport_failures=_lifted(spend.transport_failures, allowance.max_transport_failures, checks),
         max_throttles=_lifted(spend.throttles, allowance.max_throttles, checks),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from sereno.core.observation import ReadHint
+from sereno.core.observing.seen import ReadHint
 from sereno.core.values import Json
 
 
@@ -98,5 +98,7 @@ class CallSettled:
 
     call: str
     state: CallState
+    """`queued`: nothing is in doubt, and it is to be sent again. `sending`: it may have been done, and may be sent again all the
+    same; the next claim finds it interrupted. Both stay this operation's open call."""
     answer: CallAnswer | None
     """None where the call was dropped or closed without an answer."""

@@ -5,6 +5,7 @@ other scripts.
 """
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 from random import Random
@@ -133,6 +134,8 @@ def read_hint(value: Json, unit: HintUnit, *, received_at: datetime, cap: timede
     """
     if isinstance(value, str) and unit is HintUnit.AT and (match := _RFC3339.fullmatch(value)):
         return _instant_hint(match, received_at, cap)
+    if unit is HintUnit.HTTP_DATE:
+        return _http_date_hint(value, received_at, cap)
     number = _number(value)
     if number is None:
         return f"the hint {quoted(value)} is not a {'time' if unit is HintUnit.AT else 'number'}"
@@ -165,6 +168,33 @@ def _instant_hint(match: re.Match[str], received_at: datetime, cap: timedelta) -
     if instant < received_at:
         return f"the hint {quoted(match[0])} lies in the past"
     return _beyond(match[0], cap) if instant - received_at > cap else instant
+
+
+def _http_date_hint(value: Json, received_at: datetime, cap: timedelta) -> datetime | str:
+    instant = read_http_date(value.strip(" \t"), near=received_at) if isinstance(value, str) else None
+    if instant is None:
+        return f"the hint {quoted(value)} is not an HTTP date"
+    if instant < received_at:
+        return f"the hint {quoted(value)} lies in the past"
+    return _beyond(value, cap) if instant - received_at > cap else instant
+
+
+SPANS: Mapping[HintUnit, timedelta] = {
+    HintUnit.SECONDS: timedelta(seconds=1),
+    HintUnit.MILLISECONDS: timedelta(milliseconds=1),
+}
+"""The units that a length of time can have; the others name an instant."""
+
+
+def read_span(value: Json, unit: timedelta) -> timedelta | None:
+    """Reads a length of time, or None for what is negative or no number. One that is longer than time itself is cut."""
+    number = _number(value)
+    if number is None or number < 0:
+        return None
+    try:
+        return number * unit
+    except OverflowError:
+        return timedelta.max
 
 
 def _beyond(value: Json, cap: timedelta) -> str:

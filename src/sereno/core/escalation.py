@@ -72,23 +72,47 @@ def _option(verb: Verb, says: str, minutes: int = 0, checks: int = 0) -> Option:
     return Option(verb.value, verb, says, minutes, checks)
 
 
-def _look(after: str) -> Option:
-    return _option(Verb.CHECK_AGAIN, f"Look once more, after {after}. {_ROOM}", 15, 1)
-
-
 _ROOM = (
     "Requests used: {used} of {maximum}; the limit is then {raised}. "
     "A deadline ({deadline}) that has passed when you answer moves to {minutes} minutes after your answer."
 )
+
+
+def _look(after: str) -> Option:
+    return _option(Verb.CHECK_AGAIN, f"Look once more, after {after}. {_ROOM}", 15, 1)
+
+
+PAUSE_MINUTES = 60
+"""How long PAUSE sends nothing. Its option states 15 minutes more, in which the look can be answered."""
 _EXTEND = _option(
     Verb.EXTEND,
-    "Extend {minutes} minutes with {checks} checks. The time counts from your answer, or from the deadline ({deadline}) "
-    "if that is later. Requests used: {used} of {maximum}; the limit is then {granted}.",
+    "Extend {minutes} minutes with {checks} checks, after a look at the job in the provider's console. The time counts from your "
+    "answer, or from the deadline ({deadline}) if that is later. Requests used: {used} of {maximum}; the limit is then {granted}.",
     15,
     4,
 )
+_PAUSE = _option(
+    Verb.PAUSE,
+    f"Send nothing for {PAUSE_MINUTES} minutes, while you review what the provider changed; then look once. "
+    "Requests used: {used} of {maximum}; the limit is then {raised}. "
+    "A deadline ({deadline}) that comes before that look moves to {minutes} minutes after your answer.",
+    PAUSE_MINUTES + 15,
+    1,
+)
 _PENDING = _option(
     Verb.TREAT_AS_PENDING, "Count the state {word} as pending for {checks} checks of this operation. " + _ROOM, 15, 5
+)
+_UPDATE = _option(
+    Verb.UPDATE_CONTRACT,
+    "Follow the contract of this name as it stands when you answer, and look once more. Change the contract first. " + _ROOM,
+    15,
+    1,
+)
+_CANCEL = _option(
+    Verb.CANCEL,
+    "Cancel job {job} at the provider: {effects}. Then up to {checks} checks see how it ends. " + _ROOM,
+    15,
+    4,
 )
 _FAILED = _option(
     Verb.TREAT_AS_FAILED, "Close this operation as failed. Nothing is sent; the provider may still be at job {job}."
@@ -101,27 +125,71 @@ _STOP = _option(
 )
 
 OPTIONS: Mapping[Category, Sequence[Option]] = {
-    Category.DEADLINE_EXCEEDED: (_EXTEND, _STOP),
-    Category.REQUEST_BUDGET_EXHAUSTED: (_EXTEND, _STOP),
-    Category.RATE_LIMITED: (_EXTEND, _STOP),
-    Category.UNKNOWN_STATE: (_PENDING, _FAILED, _look("the contract names this state"), _STOP),
-    Category.CONTRADICTION: (_look("you have looked at the job at the provider"), _FAILED, _STOP),
+    Category.DEADLINE_EXCEEDED: (_EXTEND, _CANCEL, _STOP),
+    Category.REQUEST_BUDGET_EXHAUSTED: (_EXTEND, _CANCEL, _STOP),
+    Category.RATE_LIMITED: (_EXTEND, _CANCEL, _STOP),
+    Category.UNKNOWN_STATE: (_PAUSE, _PENDING, _FAILED, _UPDATE, _CANCEL, _STOP),
+    Category.CONTRADICTION: (_look("you have looked at the job at the provider"), _UPDATE, _FAILED, _CANCEL, _STOP),
     Category.AUTHORIZATION_DENIED: (_look("access, rotation, account scope and gateway have been reviewed"), _STOP),
     Category.PROVIDER_FAILURE: (_STOP,),
-    Category.PROVIDER_UNREACHABLE: (_EXTEND, _STOP),
-    Category.INTEGRATION_FAILURE: (_look("the contract or the provider has been mended"), _FAILED, _STOP),
-    Category.BUSINESS_DEADLINE_EXCEEDED: (_EXTEND, _STOP),
-    Category.AMBIGUOUS_DELIVERY: (_STOP,),
+    Category.PROVIDER_UNREACHABLE: (_EXTEND, _CANCEL, _STOP),
+    Category.INTEGRATION_FAILURE: (_look("the provider has been mended"), _UPDATE, _FAILED, _CANCEL, _STOP),
+    Category.BUSINESS_DEADLINE_EXCEEDED: (_EXTEND, _CANCEL, _STOP),
+    Category.AMBIGUOUS_DELIVERY: (_look("you have looked whether the cancel reached the provider"), _CANCEL, _STOP),
     Category.SUBMIT_UNKNOWN: (_FAILED, _STOP),
     Category.PROVIDER_CANCELLED: (_STOP,),
     Category.PROVIDER_EXPIRED: (_STOP,),
-    Category.UNKNOWN_OPERATION: (_look("you have checked that the job exists in this account"), _FAILED, _STOP),
+    Category.UNKNOWN_OPERATION: (_look("you have checked that the job exists in this account"), _UPDATE, _FAILED, _STOP),
     Category.RESULT_EXPIRED: (_FAILED, _STOP),
-    Category.NEEDS_INPUT: (_look("the provider has been given what it asks for"), _FAILED, _STOP),
+    Category.NEEDS_INPUT: (_look("the provider has been given what it asks for"), _FAILED, _CANCEL, _STOP),
     Category.PARTIAL_RESULT: (_ACCEPT, _look("the provider has had time for the rest"), _FAILED, _STOP),
 }
-"""The tested table of W40: what may be answered to what. Every category has STOP. The sentences are templates: `options_for`
-fills in the numbers. Categories that end an operation without a question (`provider_failure` …) have STOP alone."""
+"""The tested table of W40: what may be answered to what. Every category has STOP, last. The sentences are templates: `options_for`
+fills in the numbers. CANCEL is shown only where the contract documents cancelling. Categories that end an operation without a
+question (`provider_failure` …) have STOP alone."""
+
+
+def _again(after: str) -> Option:
+    room = (
+        "It is sent with the same input and the same key. "
+        "A deadline ({deadline}) that has passed when you answer moves to {minutes} minutes after your answer."
+    )
+    return _option(Verb.SUBMIT_AGAIN, f"Send the submit once more, after {after}. It was certainly not taken on. {room}", 15, 2)
+
+
+_FAILED_UNSUBMITTED = _option(Verb.TREAT_AS_FAILED, "Close this operation as failed. Nothing is sent.")
+_STOP_UNSUBMITTED = _option(
+    Verb.STOP, "Give the submit up and close this operation as stopped. Nothing is sent. The same happens when nobody answers."
+)
+_RESUBMIT = (
+    "If the provider's console shows no job, a person can submit anew with `sereno operation resubmit`: "
+    "that is a new operation with a new key."
+)
+_FAILED_UNKNOWN = _option(
+    Verb.TREAT_AS_FAILED,
+    f"Close this operation as failed. Nothing is sent; a job that nobody waits for may run at the provider. {_RESUBMIT}",
+)
+_STOP_UNKNOWN = _option(
+    Verb.STOP,
+    "Close this operation as stopped. Nothing is sent; a job that nobody waits for may run at the provider. "
+    f"{_RESUBMIT} The same happens when nobody answers.",
+)
+
+UNSUBMITTED: Mapping[Category, Sequence[Option]] = {
+    Category.DEADLINE_EXCEEDED: (_again("you have checked that it is still wanted"), _STOP_UNSUBMITTED),
+    Category.BUSINESS_DEADLINE_EXCEEDED: (_again("you have checked that it is still wanted"), _STOP_UNSUBMITTED),
+    Category.RATE_LIMITED: (_again("the limits of this account have been reviewed"), _STOP_UNSUBMITTED),
+    Category.PROVIDER_UNREACHABLE: (_again("you have checked that the provider can be reached"), _STOP_UNSUBMITTED),
+    Category.AUTHORIZATION_DENIED: (
+        _again("access, rotation, account scope and gateway have been reviewed"),
+        _STOP_UNSUBMITTED,
+    ),
+    Category.INTEGRATION_FAILURE: (_FAILED_UNSUBMITTED, _STOP_UNSUBMITTED),
+    Category.CONTRADICTION: (_FAILED_UNSUBMITTED, _STOP_UNSUBMITTED),
+    Category.SUBMIT_UNKNOWN: (_FAILED_UNKNOWN, _STOP_UNKNOWN),
+}
+"""The same for an operation that has no job yet: there is nothing to look at, and a submit is sent again only where it certainly was
+not taken on (W21)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +197,31 @@ class Standing:
     """Where an operation stands when the question is asked: what the sentences of its options need."""
 
     job_id: str
+    """Empty where the submit was not answered with a job."""
     word: str | None
     spend: Spend
     allowance: Allowance
     provider_wait: datetime | None = None
     """An instant before which the provider does not want to be asked."""
+    cancel_effects: str | None = None
+    """What cancelling does, as the contract documents it; None = not documented."""
 
 
 def options_for(category: Category, standing: Standing) -> Sequence[Option]:
-    """The options of a category with their real numbers. A word that was not seen cannot be counted as pending."""
+    """The options of a category with their real numbers. A word that was not seen cannot be counted as pending, and what is not
+    documented cannot be cancelled."""
+    table = OPTIONS if standing.job_id else UNSUBMITTED
     return tuple(
         replace(option, says=_sentence(option, standing))
-        for option in OPTIONS[category]
-        if option.verb is not Verb.TREAT_AS_PENDING or standing.word is not None
+        for option in table.get(category, (_FAILED_UNSUBMITTED, _STOP_UNSUBMITTED))
+        if _possible(option, standing)
     )
+
+
+def _possible(option: Option, standing: Standing) -> bool:
+    if option.verb is Verb.TREAT_AS_PENDING:
+        return standing.word is not None
+    return option.verb is not Verb.CANCEL or standing.cancel_effects is not None
 
 
 def _sentence(option: Option, standing: Standing) -> str:
@@ -158,6 +237,7 @@ def _sentence(option: Option, standing: Standing) -> str:
         granted=granted,
         raised=max(allowance.max_status_requests, granted),
         deadline=at_text(allowance.deadline_at),
+        effects=(standing.cancel_effects or "").strip().rstrip("."),
     )
     return says if option.checks == 0 else " ".join([says, *_small_print(option, standing)])
 
@@ -167,16 +247,17 @@ def _small_print(option: Option, standing: Standing) -> Sequence[str]:
     spend, allowance, business = standing.spend, standing.allowance, standing.allowance.business_deadline_at
     lines = []
     if business is not None:
+        passes = "comes before that look" if option.verb is Verb.PAUSE else "has passed when you answer"
         lines.append(
-            f"A business deadline ({at_text(business)}) that has passed when you answer moves to "
-            f"{option.minutes} minutes after your answer."
+            f"A business deadline ({at_text(business)}) that {passes} moves to {option.minutes} minutes after your answer."
         )
     if exhausted(spend.throttles, allowance.max_throttles):
         lines.append(f"{second_wind(option.checks)} more rate-limit answers are allowed.")
     if exhausted(spend.transport_failures, allowance.max_transport_failures):
         lines.append(f"{second_wind(option.checks)} more failed requests are allowed.")
     if standing.provider_wait is not None:
-        lines.append(f"No look before {at_text(standing.provider_wait)}: the provider asked to wait.")
+        what = "Nothing is sent" if option.verb is Verb.SUBMIT_AGAIN else "No look"
+        lines.append(f"{what} before {at_text(standing.provider_wait)}: the provider asked to wait.")
     return lines
 
 

@@ -1,13 +1,13 @@
-"""Answers: the pieces of reading one HTTP answer through a contract: body, signature, state word, rules, result fields, texts."""
+"""Answers: the pieces of reading one HTTP answer through a contract: body, tests, signature, state word, rules, result, texts."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import cast
 from urllib.parse import urlsplit
 
-from sereno.core.reading.sections import word_of
-from sereno.core.reading.terms import Contract, Meaning, Path, ResultField, Rule, Signature, StateSource
+from sereno.core.contract import Condition, Contract, FieldTest, JudgeBy, Meaning, Path, ResultField, Rule, Signature, word_of
 from sereno.core.values import BadJson, Json, canonical, parse_json
 
 STATE_CHARS = 200
@@ -66,21 +66,56 @@ def same(found: Json, wanted: Json) -> bool:
     return found == wanted
 
 
+def holds(test: FieldTest, body: Json) -> bool:
+    """Tells whether one test is met by a body. `null` counts as absent; what is no number is neither above nor below one."""
+    found = test.path.search(body)
+    if test.kind is JudgeBy.ABSENT:
+        return found is None
+    return found is not None and _JUDGES[test.kind](found, test.value)
+
+
+def _number(value: Json) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _above(found: Json, wanted: Json) -> bool:
+    this, that = _number(found), _number(wanted)
+    return this is not None and that is not None and this > that
+
+
+_JUDGES: Mapping[JudgeBy, Callable[[Json, Json], bool]] = {
+    JudgeBy.PRESENT: lambda found, wanted: True,
+    JudgeBy.EQUALS: same,
+    JudgeBy.DIFFERS: lambda found, wanted: not same(found, wanted),
+    JudgeBy.ABOVE: _above,
+    JudgeBy.BELOW: lambda found, wanted: _above(wanted, found),
+    JudgeBy.AMONG: lambda found, wanted: isinstance(wanted, list) and any(same(found, cast(Json, one)) for one in wanted),
+    JudgeBy.EMPTY: lambda found, wanted: found in ("", [], {}),
+}
+
+
+def all_hold(tests: Sequence[FieldTest], body: Json) -> bool:
+    """Tells whether every test is met; no test is always met."""
+    return all(holds(test, body) for test in tests)
+
+
+def fits(status: int, pattern: str) -> bool:
+    """True where a status is the one named (`404`) or of the class named (`5xx`)."""
+    return pattern in (str(status), f"{status // 100}xx")
+
+
 def find_signature(contract: Contract, status: int, header: Callable[[str], str | None], body: Json) -> Signature | None:
     """Finds the first signature of the contract that this answer carries."""
     return next((found for found in contract.signatures if _carries(found, status, header, body)), None)
 
 
 def _carries(signature: Signature, status: int, header: Callable[[str], str | None], body: Json) -> bool:
-    if signature.status not in (str(status), f"{status // 100}xx"):
+    if not fits(status, signature.status) or not all_hold(signature.tests, body):
         return False
-    if signature.header is not None:
-        value = header(signature.header)
-        return value is not None and (not signature.has_value or value.strip() == word_of(signature.value))
-    if signature.path is not None:
-        found = signature.path.search(body)
-        return same(found, signature.value) if signature.has_value else found is not None
-    return True
+    if signature.header is None:
+        return True
+    value = header(signature.header)
+    return value is not None and (not signature.has_value or value.strip() == word_of(signature.value))
 
 
 def settle_signature(signature: Signature, *, waited: timedelta, not_found: int) -> Meaning:
@@ -92,38 +127,68 @@ def settle_signature(signature: Signature, *, waited: timedelta, not_found: int)
     return signature.then if late or often else signature.meaning
 
 
-def state_word(source: StateSource, status: int, body: Json) -> str | None:
+def state_word(contract: Contract, status: int, body: Body) -> str | None:
     """Reads the state word exactly as sent, or None where there is none or it is not a scalar."""
+    source = contract.state
     if source.kind == "http":
         return str(status)
-    found = source.path.search(body) if source.path is not None else None
+    if source.kind == "conditions":
+        met = find_condition(contract, status, body)
+        return met.word if met is not None else None
+    found = source.path.search(body.value) if source.path is not None else None
     first = source.absent if found is None else word_of(found)
-    second = source.second.search(body) if source.second is not None else None
+    second = source.second.search(body.value) if source.second is not None else None
     if first is None or second is None:
         return first
     joined = word_of(second)
     return None if joined is None else f"{first}/{joined}"
 
 
-def classify(contract: Contract, word: str, body: Json) -> Meaning | None:
-    """Looks the word up in the table and lets the first rule that holds refine it; None = not in the table (W03)."""
+def find_condition(contract: Contract, status: int, body: Body) -> Condition | None:
+    """Finds the first condition that holds. One without `http` speaks of a 2xx; what tests a body, or takes whatever else comes,
+    does not hold for a body that cannot be read."""
+    for found in contract.state.conditions:
+        if not fits(status, found.http or "2xx"):
+            continue
+        if body.problem is not None and (found.tests or found.http is None):
+            continue
+        if all_hold(found.tests, body.value):
+            return found
+    return None
+
+
+def table_word(contract: Contract, word: str) -> str:
+    """The word of the table that a word as sent stands for: in lower case where the contract is caseless, another spelling replaced."""
     key = word.lower() if contract.caseless else word
-    rule = next((rule for rule in contract.rules if rule.word == key and rule_holds(rule, body)), None)
-    return rule.meaning if rule is not None else contract.states.get(key)
+    return contract.state.aliases.get(key, key)
 
 
-def rule_holds(rule: Rule, body: Json) -> bool:
-    """Tells whether a rule's condition is met by the body."""
-    found = rule.path.search(body)
-    if rule.absent:
-        return found is None
-    return same(found, rule.value) if rule.has_value else found is not None
+def find_rule(contract: Contract, word: str, body: Json) -> Rule | None:
+    """Finds the first rule of a word that holds."""
+    key = table_word(contract, word)
+    return next((rule for rule in contract.rules if rule.word == key and all_hold(rule.tests, body)), None)
+
+
+def classify(contract: Contract, word: str, body: Json, *, tolerated: int = 0) -> tuple[Meaning | None, bool]:
+    """What a word means (None = not in the table, W03), and whether that holds only by a rule's own count.
+
+    The first rule that holds refines the table. A rule with `checks` holds while fewer answers in a row were `tolerated` before.
+    """
+    rule = find_rule(contract, word, body)
+    if rule is None:
+        return contract.states.get(table_word(contract, word)), False
+    if rule.checks is None:
+        return rule.meaning, False
+    within = tolerated < rule.checks
+    return (rule.meaning if within else rule.then), within
 
 
 def result_problem(contract: Contract, body: Json) -> str | None:
     """Says which required result field does not hold, or None (W04)."""
     problems: dict[str, list[str | None]] = {}
     for number, field in enumerate(contract.result):
+        if field.when is not None and not holds(field.when, body):
+            continue
         problems.setdefault(field.alternative or f"#{number}", []).append(_field_problem(field, field.path.search(body)))
     for group in problems.values():
         if all(group):

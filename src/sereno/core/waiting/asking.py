@@ -5,12 +5,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sereno.core.budget import Spend
+from sereno.core.call import CallAnswer
 from sereno.core.delay import quoted
 from sereno.core.effect import Effect, operation_dedupe_key
-from sereno.core.escalation import Category, Escalation, Standing, at_text, escalation_digest, option_rows, options_for
-from sereno.core.observation import Observation
+from sereno.core.escalation import (
+    Category,
+    Escalation,
+    Option,
+    Standing,
+    at_text,
+    escalation_digest,
+    option_rows,
+    options_for,
+)
+from sereno.core.observing.seen import Observation
 from sereno.core.values import Json, format_duration
 from sereno.core.waiting.lifecycle import Operation, OperationState
+
+SHOWN_DIGEST = 12
+"""So many digits of the digest are written in the command that answers; a face takes 8 or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +37,18 @@ class Trouble:
     observation: Observation | None
     not_before: datetime
     provider_wait: datetime | None
+    answer: CallAnswer | None = None
+    """The answer to a submit or cancel, where that is the trouble."""
+    cancel_effects: str | None = None
+    """What cancelling does, where the contract documents it."""
 
 
 def question(operation: Operation, trouble: Trouble, escalation_id: str, answer_within_s: float) -> Escalation:
     """Builds the question with its bounded options; nobody answering until `answer_by` means stop."""
     answer_by = trouble.at + timedelta(seconds=answer_within_s)
     word = _last_state(operation, trouble.observation)
-    options = options_for(
-        trouble.category, Standing(operation.job_id, word, trouble.spend, operation.allowance, trouble.provider_wait)
-    )
+    standing = Standing(operation.job_id, word, trouble.spend, operation.allowance, trouble.provider_wait, trouble.cancel_effects)
+    options = options_for(trouble.category, standing)
     statement = {**_statement(operation, trouble), "answer_by": answer_by.isoformat(), "options": option_rows(options)}
     return Escalation(
         id=escalation_id,
@@ -53,7 +69,7 @@ def _last_state(operation: Operation, observation: Observation | None) -> str | 
 
 def _statement(operation: Operation, trouble: Trouble) -> dict[str, Json]:
     """Everything the person decides on, as JSON; instants as ISO 8601 text."""
-    seen, spend, allowance = trouble.observation, trouble.spend, operation.allowance
+    seen, spend, allowance = trouble.observation or trouble.answer, trouble.spend, operation.allowance
     answered = seen is not None and seen.http_status is not None
     elapsed = trouble.at - operation.created_at
     return {
@@ -63,7 +79,7 @@ def _statement(operation: Operation, trouble: Trouble) -> dict[str, Json]:
         "job": operation.job_id,
         "category": trouble.category.value,
         "reason": trouble.reason,
-        "last_state": _last_state(operation, seen),
+        "last_state": _last_state(operation, trouble.observation),
         "elapsed_s": elapsed.total_seconds(),
         "elapsed": format_duration(timedelta(seconds=round(elapsed.total_seconds()))),
         "requests_used": spend.status_requests,
@@ -89,18 +105,21 @@ def _iso(instant: datetime | None) -> str | None:
 
 
 def tell_question(operation: Operation, asked: Escalation) -> Sequence[Effect]:
-    """One message for each action: what is asked, the options, and until when."""
+    """One message for each action, written to be decided on: what happened, what is known, what can be chosen with which effect and
+    which command, and until when."""
     lines = [
         str(asked.statement["reason"]),
-        f"Last state: {quoted(asked.statement['last_state'], 200)}. Elapsed: {asked.statement['elapsed']}. "
-        f"Requests: {asked.statement['requests_used']} of {asked.statement['requests_max']}.",
-        *(f"- {option.key}: {option.says}" for option in asked.options),
+        *_known(asked.statement),
+        "",
+        "Choose one:",
+        *(line for option in asked.options for line in _choice(asked, option)),
+        "",
         f"Answer until {at_text(asked.answer_by)}; otherwise Sereno stops waiting and keeps the handle.",
     ]
     return _messages(
         operation,
         f"escalated-{operation.escalations + 1}",
-        (f"Job {quoted(operation.job_id, 80)} at {operation.contract} needs a decision: {asked.category}", "\n".join(lines)),
+        (f"{_what(operation)} needs a decision: {asked.category}", "\n".join(lines)),
         {
             "state": OperationState.ESCALATED.value,
             "escalation": asked.id,
@@ -109,6 +128,38 @@ def tell_question(operation: Operation, asked: Escalation) -> Sequence[Effect]:
             "untrusted": dict(asked.statement),
         },
     )
+
+
+def _what(operation: Operation) -> str:
+    if not operation.job_id:
+        return f"The submit of {operation.id} to {operation.contract}"
+    return f"Job {quoted(operation.job_id, 80)} at {operation.contract}"
+
+
+def _known(statement: Mapping[str, Json]) -> Sequence[str]:
+    """What is known when the question is asked; what the provider said is quoted."""
+    shown = statement.get
+    http = f"HTTP {shown('last_http_status')}" if shown("last_http_status") is not None else "no HTTP answer"
+    state = f"Last state: {quoted(shown('last_state'), 200)} ({http}). " if shown("last_state") is not None else f"{http}. "
+    counts = [
+        f"{name}: {shown(f'{key}_used')} of {shown(f'{key}_max')}"
+        for name, key in (
+            ("Requests", "requests"),
+            ("failed requests", "transport_failures"),
+            ("rate-limit answers", "throttles"),
+        )
+    ]
+    lines = [f"{state[0].upper()}{state[1:]}Elapsed: {shown('elapsed')}. {', '.join(counts)}."]
+    lines += [f"{name}: {quoted(shown(key), 500)}" for name, key in _PROVIDER_SAID if shown(key) is not None]
+    return lines
+
+
+_PROVIDER_SAID = (("Error code", "error_code"), ("Error text", "error_text"), ("Provider request", "provider_request_id"))
+
+
+def _choice(asked: Escalation, option: Option) -> Sequence[str]:
+    command = f"sereno escalation answer {asked.id} {option.key} --digest {asked.digest[:SHOWN_DIGEST]}"
+    return [f"- {option.key}: {option.says}", f"  {command}"]
 
 
 def tell_end(
@@ -125,7 +176,7 @@ def tell_end(
     return _messages(
         operation,
         state.value,
-        (f"Job {quoted(operation.job_id, 80)} at {operation.contract}: {state}", "\n".join([reason, *said])),
+        (f"{_what(operation)}: {state}", "\n".join([reason, *said])),
         {"state": state.value, "category": category.value if category is not None else None, "untrusted": untrusted},
     )
 

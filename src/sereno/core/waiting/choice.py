@@ -1,16 +1,18 @@
 """Choices: what a person's answer to a question changes, never more than the option said (W20, W40)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from sereno.core.budget import Allowance, with_extension, with_room
 from sereno.core.call import CallKind
+from sereno.core.contract import Contract
 from sereno.core.effect import Effect
 from sereno.core.errors import NotAllowed, NotNow
-from sereno.core.escalation import Escalation, Option, Verb
-from sereno.core.observation import DelaySource
+from sereno.core.escalation import PAUSE_MINUTES, Escalation, Option, Verb
+from sereno.core.observing.seen import DelaySource
 from sereno.core.waiting.asking import tell_end
+from sereno.core.waiting.keeping import keep_result
 from sereno.core.waiting.lifecycle import Event, Grant, Operation, OperationState, Pushed, move
 from sereno.core.waiting.look import FROM_PROVIDER
 
@@ -43,17 +45,25 @@ _ANSWERS: Mapping[Verb, Event] = {
     Verb.EXTEND: Event.ANSWERED_GO_ON,
     Verb.TREAT_AS_PENDING: Event.ANSWERED_GO_ON,
     Verb.CHECK_AGAIN: Event.ANSWERED_GO_ON,
+    Verb.PAUSE: Event.ANSWERED_GO_ON,
+    Verb.UPDATE_CONTRACT: Event.ANSWERED_GO_ON,
+    Verb.CANCEL: Event.ANSWERED_GO_ON,
+    Verb.SUBMIT_AGAIN: Event.ANSWERED_SUBMIT,
     Verb.TREAT_AS_FAILED: Event.ANSWERED_FAILED,
     Verb.ACCEPT_PARTIAL: Event.ANSWERED_ACCEPT,
     Verb.STOP: Event.ANSWERED_STOP,
 }
 
 
-def decide_answer(operation: Operation, escalation: Escalation, option: Option, now: datetime) -> AnswerDecision:
-    """Applies an option: extends by stated minutes and checks, grants a word, fails, accepts or stops.
+def decide_answer(
+    operation: Operation, escalation: Escalation, option: Option, now: datetime, *, contract: Contract | None = None
+) -> AnswerDecision:
+    """Applies an option: extends by stated minutes and checks, grants a word, pauses, follows another contract, cancels, lets a
+    submit be sent again, fails, accepts or stops.
 
     The next look has delay source `manual_extension` and is never sooner than the minimum gap or a provider's own wait
-    (`operation.next_poll_at` where its delay source is the provider's).
+    (`operation.next_poll_at` where its delay source is the provider's). `contract` is the operation's pinned one; without it a
+    result that is accepted is not copied.
 
     Raises NotAllowed for an option that was not shown, NotNow for a question that is closed or too old.
     """
@@ -63,9 +73,10 @@ def decide_answer(operation: Operation, escalation: Escalation, option: Option, 
         raise NotNow("this question is closed", subject=escalation.id, hint="ask for the operation's present state")
     event = _ANSWERS[option.verb]
     state = move(operation.state, event)
-    if state is OperationState.WAITING:
+    if state in (OperationState.WAITING, OperationState.SUBMITTING):
         return _go_on(operation, escalation, option, now)
     reason = f"a person chose {option.key}: {option.says}"
+    kept = keep_result(operation, contract, now) if state is OperationState.SUCCEEDED else ()
     return AnswerDecision(
         state=state,
         event=event,
@@ -75,28 +86,43 @@ def decide_answer(operation: Operation, escalation: Escalation, option: Option, 
         delay_source=operation.delay_source,
         grants=operation.grants,
         reason=reason,
-        effects=tell_end(operation, state, escalation.category, reason, None),
+        effects=(*tell_end(operation, state, escalation.category, reason, None), *kept),
+        drop_call=operation.call is not None,
     )
 
 
 def _go_on(operation: Operation, escalation: Escalation, option: Option, now: datetime) -> AnswerDecision:
-    room = with_extension if option.verb is Verb.EXTEND else with_room
-    allowance = room(operation.allowance, operation.spend, now, minutes=option.minutes, checks=option.checks)
-    stops_at, _ = allowance.stops_at()
     wait = operation.next_poll_at if operation.delay_source in FROM_PROVIDER else None
-    look = max(now, _not_before(escalation), *([wait] if wait is not None else []))
+    paused = [now + timedelta(minutes=PAUSE_MINUTES)] if option.verb is Verb.PAUSE else []
+    look = max(now, _not_before(escalation), *paused, *([wait] if wait is not None else []))
+    allowance = _room(operation, option, now, paused)
+    stops_at, _ = allowance.stops_at()
     # Where the provider's wait outlasts the new deadline no look follows, and the wait keeps its name for the next question.
     outlasts = look >= stops_at
+    event = _ANSWERS[option.verb]
     return AnswerDecision(
-        state=OperationState.WAITING,
-        event=Event.ANSWERED_GO_ON,
+        state=move(operation.state, event),
+        event=event,
         allowance=allowance,
         due=min(look, stops_at),
         next_poll_at=look,
         delay_source=operation.delay_source if outlasts and wait is not None else DelaySource.MANUAL_EXTENSION,
         grants=_granted(operation.grants, escalation, option),
         reason=f"a person chose {option.key}: {option.says}",
+        new_call=CallKind.CANCEL if option.verb is Verb.CANCEL else None,
+        repin=option.verb is Verb.UPDATE_CONTRACT,
     )
+
+
+def _room(operation: Operation, option: Option, now: datetime, paused: Sequence[datetime]) -> Allowance:
+    """The limits after the answer. A submit counts no status request, so it gets none."""
+    old, spend = operation.allowance, operation.spend
+    if option.verb is Verb.EXTEND:
+        return with_extension(old, spend, now, minutes=option.minutes, checks=option.checks)
+    room = with_room(old, spend, now, minutes=option.minutes, checks=option.checks, look_at=max(paused, default=now))
+    if option.verb is Verb.SUBMIT_AGAIN:
+        return replace(room, max_status_requests=old.max_status_requests)
+    return room
 
 
 def _not_before(escalation: Escalation) -> datetime:

@@ -10,7 +10,7 @@ from sereno.core.call import ProviderCall
 from sereno.core.effect import ActionRef
 from sereno.core.errors import InvariantBroken
 from sereno.core.escalation import Category, Escalation
-from sereno.core.observation import DelaySource
+from sereno.core.observing.seen import DelaySource
 
 
 class OperationState(StrEnum):
@@ -51,6 +51,8 @@ class Event(StrEnum):
     ANSWERED_ACCEPT = "answered_accept"
     ANSWERED_STOP = "answered_stop"
     SILENCE = "silence"
+    CHANGED = "changed"
+    """What comes next was changed (a cancel, a call-back, another contract): the state stays."""
 
 
 _S, _W, _E = OperationState.SUBMITTING, OperationState.WAITING, OperationState.ESCALATED
@@ -60,7 +62,9 @@ TRANSITIONS: Mapping[tuple[OperationState, Event], OperationState] = {
     (_S, Event.SUBMIT_AGAIN): _S,
     (_S, Event.SAW_TROUBLE): _E,
     (_S, Event.HIT_LIMIT): _E,
+    # A person gives a submit up that certainly was not sent.
     (_S, Event.ANSWERED_STOP): OperationState.STOPPED,
+    (_S, Event.CHANGED): _S,
     (_W, Event.SAW_PENDING): _W,
     (_W, Event.SAW_SUCCESS): OperationState.SUCCEEDED,
     (_W, Event.SAW_FAILURE): OperationState.FAILED,
@@ -68,6 +72,7 @@ TRANSITIONS: Mapping[tuple[OperationState, Event], OperationState] = {
     (_W, Event.SAW_EXPIRED): OperationState.EXPIRED,
     (_W, Event.HIT_LIMIT): _E,
     (_W, Event.SAW_TROUBLE): _E,
+    (_W, Event.CHANGED): _W,
     # Facts that arrive while a person is asked are recorded; only the answer, or silence, moves on.
     (_E, Event.SAW_PENDING): _E,
     (_E, Event.SAW_SUCCESS): _E,
@@ -76,6 +81,7 @@ TRANSITIONS: Mapping[tuple[OperationState, Event], OperationState] = {
     (_E, Event.SAW_EXPIRED): _E,
     (_E, Event.HIT_LIMIT): _E,
     (_E, Event.SAW_TROUBLE): _E,
+    (_E, Event.CHANGED): _E,
     (_E, Event.ANSWERED_GO_ON): _W,
     (_E, Event.ANSWERED_SUBMIT): _S,
     (_E, Event.ANSWERED_FAILED): OperationState.FAILED,
