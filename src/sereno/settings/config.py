@@ -66,7 +66,12 @@ class EgressModel(Strict):
     allow: tuple[str, ...] = Field(
         default=(), description="IP, CIDR or host, each with optional port, e.g. 127.0.0.1:8080, 10.0.0.0/8."
     )
-    max_bytes: int = Field(default=10_000_000, ge=1000, le=1_000_000_000, description="Largest decoded response.")
+    max_bytes: int = Field(
+        default=10_000_000,
+        ge=1000,
+        le=1_000_000_000,
+        description="Largest decoded response; what a contract keeps has its own cap.",
+    )
 
 
 class PoolModel(Strict):
