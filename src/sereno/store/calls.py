@@ -17,7 +17,7 @@ def stays_open(settled: CallSettled | None) -> bool:
 
 
 def settle_call(
-    connection: sqlite3.Connection, work: OperationWork, settled: CallSettled | None, *, live: bool, now: int
+    connection: sqlite3.Connection, work: OperationWork, settled: CallSettled | None, *, ended: bool, now: int
 ) -> None:
     """Writes what became of the call. Where the wait ends no call stays open: what was never tried is dropped, the rest unknown.
 
@@ -32,13 +32,13 @@ def settle_call(
             raise InvariantBroken(f"the step settled {settled.call}, which is not its call", subject=operation.id)
         if answer is not None:
             key.update(answer=dumps(call_answer_json(answer)), answered_at=now)
-        unsent = answer is not None and answer.outcome is CallOutcome.NOT_SENT and not call.interrupted
+        unsent = (answer is None or answer.outcome is CallOutcome.NOT_SENT) and not call.interrupted
         doubt = call.interrupted or (answer is not None and answer.outcome is CallOutcome.UNKNOWN)
         state = CallState.SENDING if settled.state is CallState.QUEUED and doubt else settled.state
         first = micros(call.first_sent_at) == micros(work.lease.claimed_at)
         values = {**key, "call": call.id, "state": str(state), "unsent": int(unsent and first and state is CallState.QUEUED)}
         connection.execute(named("commit")["settle_call"], values)
-    if not live and (settled is None or settled.state in _OPEN):
+    if ended and (settled is None or settled.state in _OPEN):
         connection.execute(named("commit")["give_up_call"], key)
 
 

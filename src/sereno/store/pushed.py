@@ -13,12 +13,19 @@ def load_pushed(connection: sqlite3.Connection, workspace: str, operation: str) 
     return None if row is None else Pushed(bytes(row[0]), row[1], from_micros(row[2]))
 
 
-def keep_pushed(connection: sqlite3.Connection, workspace: str, operation: str, pushed: Pushed) -> None:
-    """Keeps a call-back for the next step; an older one that nobody read is replaced."""
+def keep_pushed(connection: sqlite3.Connection, workspace: str, operation: str, pushed: Pushed) -> int:
+    """Keeps a call-back for the next step; an older one that nobody read is replaced. Returns its instant (microseconds), which tells it
+    from the one before: a step that is reading that one does not take this one for read."""
+    before = connection.execute(
+        "SELECT received_at FROM pushed_body WHERE workspace = ? AND operation = ?", (workspace, operation)
+    ).fetchone()
+    at = to_micros(pushed.received_at)
+    at = at if before is None else max(at, before[0] + 1)
     connection.execute(
         "INSERT OR REPLACE INTO pushed_body (workspace, operation, body, content_type, received_at) VALUES (?, ?, ?, ?, ?)",
-        (workspace, operation, pushed.body, pushed.content_type, to_micros(pushed.received_at)),
+        (workspace, operation, pushed.body, pushed.content_type, at),
     )
+    return at
 
 
 def pushed_facts(pushed: Pushed | None) -> dict[str, object] | None:

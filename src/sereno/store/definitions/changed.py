@@ -10,7 +10,7 @@ from sqlite3 import Row
 from sereno.core.errors import InvariantBroken
 from sereno.core.operation import AnswerDecision, Operation, OperationState
 from sereno.core.values import Json
-from sereno.core.waiting.lifecycle import LIVE
+from sereno.core.waiting.lifecycle import LIVE, TERMINAL
 from sereno.store.calls import give_up_call
 from sereno.store.codec import dump_grants, micros
 from sereno.store.definitions.calls import queue_again
@@ -18,7 +18,7 @@ from sereno.store.definitions.operations import limits_as_facts, pin_contract
 from sereno.store.definitions.request import Request
 from sereno.store.missing import not_found
 from sereno.store.pools import ensure_pool, wake_pool, wake_pools
-from sereno.store.pushed import keep_pushed, load_pushed, pushed_facts
+from sereno.store.pushed import load_pushed
 from sereno.store.rows import read_call, read_escalation, read_operation
 from sereno.store.work.effects import Outgoing, insert
 
@@ -70,16 +70,13 @@ def apply(request: Request, found: Found, wanted: Wanted) -> dict[str, Json]:
     """Writes the decision; returns the facts for the journal. Raises InvariantBroken, NotNow (a call that cannot be queued)."""
     operation = found.operation
     decision = _never_asking(operation, wanted.decision)
-    if decision.drop_call:
+    given_up = decision.drop_call or decision.state in TERMINAL
+    if given_up:
         give_up_call(request.connection, request.workspace, operation.id, request.micros)
-    call = None if decision.drop_call or decision.state not in LIVE else found.row["call"]
+    call = None if given_up else found.row["call"]
     if decision.new_call is not None:
         call = queue_again(request, operation, decision.new_call, wanted.statement, busy=call)
-    elif decision.state not in LIVE and not decision.drop_call:
-        give_up_call(request.connection, request.workspace, operation.id, request.micros)
     pinned = _pinned(request, operation, decision, wanted.document)
-    if decision.pushed is not None:
-        keep_pushed(request.connection, request.workspace, operation.id, decision.pushed)
     _write(request, found, decision, call=call, pinned=pinned, keeps_lease=wanted.keeps_lease)
     return {
         **_facts(operation, decision),
@@ -114,7 +111,7 @@ _UPDATE = """
 UPDATE operation SET state = :state, due = CASE WHEN :keeps_lease THEN due ELSE :due END, next_poll_at = :next_poll_at,
     delay_source = :delay_source, grants = :grants, deadline_at = :deadline_at, business_deadline_at = :business_deadline_at,
     max_status_requests = :max_status_requests, max_transport_failures = :max_transport_failures, max_throttles = :max_throttles,
-    category = :category, call = :call, contract_digest = :pinned, pushed_at = coalesce(:pushed_at, pushed_at), parked = NULL,
+    category = :category, call = :call, contract_digest = :pinned, parked = NULL,
     attempt = CASE WHEN :keeps_lease THEN attempt ELSE 0 END, revision = revision + 1, updated_at = :now
 WHERE workspace = :workspace AND id = :id
 """
@@ -137,7 +134,6 @@ def _write(request: Request, found: Found, decision: AnswerDecision, *, call: st
         "category": None if goes_on or operation.category is None else operation.category.value,
         "call": call,
         "pinned": pinned,
-        "pushed_at": None if decision.pushed is None else micros(decision.pushed.received_at),
         "keeps_lease": int(keeps_lease),
     }
     request.connection.execute(_UPDATE, values)
@@ -162,8 +158,7 @@ def _tell(request: Request, operation: Operation, decision: AnswerDecision) -> i
 
 def _facts(operation: Operation, decision: AnswerDecision) -> dict[str, Json]:
     """What the decision changes, for the journal (W20, W26)."""
-    pushed = decision.pushed
-    facts: dict[str, Json] = {
+    return {
         "state_before": operation.state.value,
         "state": decision.state.value,
         "status_requests_used": operation.spend.status_requests,
@@ -176,4 +171,3 @@ def _facts(operation: Operation, decision: AnswerDecision) -> dict[str, Json]:
         "limits_before": dict[str, object](limits_as_facts(operation.allowance)),
         **limits_as_facts(decision.allowance),
     }
-    return facts if pushed is None else {**facts, "pushed": pushed_facts(pushed)}

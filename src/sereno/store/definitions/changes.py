@@ -79,14 +79,13 @@ def _note_pushed(request: Request, found: Found, decision: AnswerDecision) -> No
     sees that something came meanwhile."""
     operation, due = found.operation, micros(decision.due)
     kept = decision.pushed if operation.state not in TERMINAL else None
-    if kept is not None:
-        keep_pushed(request.connection, request.workspace, operation.id, kept)
+    pushed_at = None if kept is None else keep_pushed(request.connection, request.workspace, operation.id, kept)
     held, live = found.row["lease_until"] is not None, operation.state in LIVE and found.row["parked"] is None
     values = {
         "workspace": request.workspace,
         "id": operation.id,
         "now": request.micros,
-        "pushed_at": None if kept is None else micros(kept.received_at),
+        "pushed_at": pushed_at,
         "held": int(held),
         "live": int(live),
         "due": due,

@@ -73,7 +73,7 @@ def commit_operation(connection: sqlite3.Connection, commit: OperationCommit, no
     fence = held(connection, commit.work)
     _refuse_taken_job(connection, commit)
     plan = _planned(commit, fence, now)
-    settle_call(connection, commit.work, commit.decision.call, live=plan.state in LIVE, now=now)
+    settle_call(connection, commit.work, commit.decision.call, ended=plan.state in TERMINAL, now=now)
     _settle(connection, commit, fence, plan)
     operation = commit.work.operation
     wakes = [(operation.workspace, fence["pool"], now if plan.due is None else plan.due)]
@@ -107,7 +107,7 @@ def _planned(commit: OperationCommit, fence: Values, now: int) -> _Plan:
     decision = commit.decision
     edited = fence["revision"] != commit.work.lease.revision and decision.call is None
     state = OperationState(fence["state"]) if edited else decision.state
-    call = fence["call"] if state in LIVE and stays_open(decision.call) else None
+    call = fence["call"] if state not in TERMINAL and stays_open(decision.call) else None
     pushed_at = None if state in TERMINAL else _unread(commit, fence, edited=edited)
     due, next_poll_at = micros(decision.due), micros(decision.next_poll_at)
     if edited:
