@@ -84,7 +84,7 @@ class Service:
     def parse(self, operation: str, reply: HttpReply) -> HttpReply:
         """The answer as botocore understands it, as JSON: instants as RFC 3339, bytes as base64. What cannot be parsed stays as it is."""
         from botocore.awsrequest import HeadersDict  # noqa: PLC0415 - the declared extra `aws`
-        from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - the declared extra `aws`
+        from botocore.parsers import ResponseParserError  # noqa: PLC0415 - the declared extra `aws`
 
         if not self._may_be_parsed(reply.body):
             return reply
@@ -94,7 +94,7 @@ class Service:
             parsed = self._parser.parse(answer, shape)
             about = parsed.pop("ResponseMetadata", {})
             body = json.dumps(parsed, default=_plain, allow_nan=False).encode()
-        except (BotoCoreError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        except (ResponseParserError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             return reply
         headers = [(name, value) for name, value in reply.headers if name.lower() != "content-type"]
         if isinstance(named := about.get("RequestId"), str) and reply.header("x-amzn-requestid") is None:

@@ -118,6 +118,10 @@ class SendGuard:
         self._refused = True
         raise LeaseLost(f"nothing was sent: {reason}", subject=None)
 
+    def stop_at(self, instant: datetime) -> None:
+        """Nothing leaves at or after this instant of the database's clock, from now on."""
+        self._stop_at = instant
+
     def extended(self, lease: Lease) -> None:
         """Takes a prolonged lease into account, on both clocks."""
         self._until = lease.until

@@ -14,9 +14,12 @@ from sereno.engine.poll import perform_poll
 
 
 def send_guard(kit: Kit, work: Work, claimed_mono: float) -> SendGuard:
-    """The guard of one piece of work; `claimed_mono` is this worker's monotonic time from before the claim query."""
+    """The guard of one piece of work; `claimed_mono` is this worker's monotonic time from before the claim query.
+
+    A submit or cancel has its own last instant (a cancel may be asked for after the deadline); its step names it.
+    """
     stop_at: datetime | None = None
-    if isinstance(work, OperationWork):
+    if isinstance(work, OperationWork) and work.operation.call is None:
         stop_at = work.operation.allowance.stops_at()[0]
     return SendGuard(kit, work, claimed_mono, stop_at)
 
