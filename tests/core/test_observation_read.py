@@ -1,7 +1,6 @@
 """Reading answers: the HTTP fact and the job fact apart, and every provider fault where it belongs."""
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -21,21 +20,10 @@ from sereno.core.observation import (
     read_observation,
 )
 from sereno.core.values import Json
+from tests.core.waiting import Dotted
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 K = ObservationKind
-
-
-@dataclass(frozen=True)
-class Dotted:
-    """A path of plain keys."""
-
-    expression: str
-
-    def search(self, value: Json) -> Json:
-        for key in self.expression.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
 
 
 BASE: dict[str, Json] = {

@@ -41,6 +41,7 @@ ENDS = [
 TROUBLE = [
     (KIND.NEEDS_INPUT, Category.NEEDS_INPUT),
     (KIND.PARTIAL, Category.PARTIAL_RESULT),
+    (KIND.RESULT_EXPIRED, Category.RESULT_EXPIRED),
     (KIND.UNKNOWN_STATE, Category.UNKNOWN_STATE),
     (KIND.CONTRADICTION, Category.CONTRADICTION),
     (KIND.INTEGRATION_FAILURE, Category.INTEGRATION_FAILURE),
@@ -155,7 +156,7 @@ def test_W18_an_unreachable_provider_is_not_a_failed_job() -> None:
         (KIND.TRANSPORT, None, Spend(5, 2, 1, answered=3, not_found=2)),
         (KIND.NOT_FOUND_YET, 404, Spend(5, 1, 1, answered=4, not_found=3)),
         (KIND.NOT_SENT, None, Spend(4, 2, 1, answered=3, not_found=2)),
-        (KIND.SUCCESS, 200, Spend(5, 1, 1, answered=4, not_found=0)),
+        (KIND.SUCCESS, 200, Spend(5, 1, 1, answered=4, not_found=0, steady=1)),
     ],
 )
 def test_W09_each_counter_counts_its_own(kind: ObservationKind, http: int | None, spend: Spend) -> None:

@@ -186,7 +186,7 @@ def test_W40_treat_as_pending_makes_the_room_it_states() -> None:
     operation = make_operation(Spend(12), grants=(Grant("running", 0), Grant("else", 2)))
     decision = decide(operation, saw(KIND.UNKNOWN_STATE))
     assert decision.escalation is not None
-    pending = decision.escalation.options[0]
+    pending = next(option for option in decision.escalation.options if option.key == "treat_as_pending")
     assert (
         "Requests used: 12 of 12; the limit is then 17." in pending.says
         and "moves to 15 minutes after your answer" in pending.says

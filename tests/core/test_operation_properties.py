@@ -157,7 +157,9 @@ def test_I22_an_answer_stays_within_its_option(
         assert answer.due is not None and answer.due >= now
         waits = [hint.until for hint in observation.hints if hint.until is not None]
         assert answer.due >= min(new.stops_at()[0], max([now, *waits]))
-        assert isinstance(next_call(reserve(replace(apply(operation, decision), state=answer.state, allowance=new)), now), Ask)
+        assert isinstance(
+            next_call(reserve(replace(apply(operation, decision), state=answer.state, allowance=new)), make_contract(), now), Ask
+        )
 
 
 @settings(max_examples=60)

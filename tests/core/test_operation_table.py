@@ -26,19 +26,23 @@ from tests.core.waiting import ALLOWANCE, KIND, NOON, after, decide, escalated, 
 
 ILLEGAL = "-"
 CELLS = """
-event            waiting    escalated  succeeded failed cancelled expired stopped
-saw_pending      waiting    escalated  -         -      -         -       -
-saw_success      succeeded  escalated  -         -      -         -       -
-saw_failure      failed     escalated  -         -      -         -       -
-saw_cancelled    cancelled  escalated  -         -      -         -       -
-saw_expired      expired    escalated  -         -      -         -       -
-hit_limit        escalated  escalated  -         -      -         -       -
-saw_trouble      escalated  escalated  -         -      -         -       -
-answered_go_on   -          waiting    -         -      -         -       -
-answered_failed  -          failed     -         -      -         -       -
-answered_accept  -          succeeded  -         -      -         -       -
-answered_stop    -          stopped    -         -      -         -       -
-silence          -          stopped    -         -      -         -       -
+event            submitting waiting    escalated  succeeded failed cancelled expired stopped
+submitted        waiting    -          -          -         -      -         -       -
+submit_again     submitting -          -          -         -      -         -       -
+saw_pending      -          waiting    escalated  -         -      -         -       -
+saw_success      -          succeeded  escalated  -         -      -         -       -
+saw_failure      -          failed     escalated  -         -      -         -       -
+saw_cancelled    -          cancelled  escalated  -         -      -         -       -
+saw_expired      -          expired    escalated  -         -      -         -       -
+hit_limit        escalated  escalated  escalated  -         -      -         -       -
+saw_trouble      escalated  escalated  escalated  -         -      -         -       -
+answered_go_on   -          -          waiting    -         -      -         -       -
+answered_submit  -          -          submitting -         -      -         -       -
+answered_failed  -          -          failed     -         -      -         -       -
+answered_accept  -          -          succeeded  -         -      -         -       -
+answered_stop    stopped    -          stopped    -         -      -         -       -
+silence          -          -          stopped    -         -      -         -       -
+changed          submitting waiting    escalated  -         -      -         -       -
 """
 
 
@@ -77,8 +81,13 @@ def test_the_diagram_is_drawn_from_the_table() -> None:
         after_, _, events = rest.partition(": ")
         drawn |= {(before, event, after_) for event in events.split(", ")}
     ends = {(state.value, "", "[*]") for state in TERMINAL}
-    assert drawn == {(b.value, e.value, a.value) for (b, e), a in TRANSITIONS.items()} | ends | {("[*]", "", "waiting")}
-    assert diagram().startswith("stateDiagram-v2\n    [*] --> waiting\n    waiting --> waiting: saw_pending\n")
+    assert drawn == {(b.value, e.value, a.value) for (b, e), a in TRANSITIONS.items()} | ends | {
+        ("[*]", "", "submitting"),
+        ("[*]", "", "waiting"),
+    }
+    assert diagram().startswith(
+        "stateDiagram-v2\n    [*] --> submitting\n    [*] --> waiting\n    submitting --> waiting: submitted\n"
+    )
 
 
 @pytest.mark.parametrize("state", sorted(TERMINAL))
@@ -97,13 +106,13 @@ def test_I11_an_ended_operation_is_never_decided_again(state: OperationState) ->
 
 def test_W33_a_claimed_look_asks_until_the_deadline() -> None:
     """With time, budget and a reservation one request may be sent, to be received before the deadline."""
-    assert next_call(make_operation(), NOON) == Ask(after(3600))
+    assert next_call(make_operation(), make_contract(), NOON) == Ask(after(3600))
     assert next_call(make_operation(), make_contract(), after(3599.999999)) == Ask(after(3600))
 
 
 def test_W33_the_last_allowed_request_is_sent() -> None:
     """The reservation of this step is in the count already: 12 of 12 may leave."""
-    assert isinstance(next_call(make_operation(Spend(status_requests=12)), NOON), Ask)
+    assert isinstance(next_call(make_operation(Spend(status_requests=12)), make_contract(), NOON), Ask)
 
 
 @pytest.mark.parametrize("reserved", [True, False])
@@ -133,20 +142,20 @@ def test_W10_the_business_deadline_is_named() -> None:
 )
 def test_W33_without_budget_nothing_is_sent(spend: Spend, reserved: bool, category: Category) -> None:
     """Each used-up budget closes the step before a request."""
-    close = next_call(make_operation(spend, reserved=reserved), NOON)
+    close = next_call(make_operation(spend, reserved=reserved), make_contract(), NOON)
     assert isinstance(close, Close) and close.category is category
 
 
 def test_W33_a_look_without_reservation_is_our_bug() -> None:
     """A step that passes every check but was not counted must not send."""
     with pytest.raises(InvariantBroken, match="reserved"):
-        next_call(make_operation(reserved=False), NOON)
+        next_call(make_operation(reserved=False), make_contract(), NOON)
 
 
 def test_a_failure_limit_of_zero_allows_the_first_look() -> None:
     """Zero tolerated failures is a strict limit, not a ban on asking."""
     strict = replace(ALLOWANCE, max_transport_failures=0, max_throttles=0)
-    assert isinstance(next_call(make_operation(allowance=strict), NOON), Ask)
+    assert isinstance(next_call(make_operation(allowance=strict), make_contract(), NOON), Ask)
     assert decide(make_operation(allowance=strict), saw(KIND.TRANSPORT)).category is Category.PROVIDER_UNREACHABLE
 
 
@@ -176,7 +185,7 @@ def test_W19_silence_stops_and_keeps_the_handle() -> None:
 def test_an_escalated_operation_without_question_is_our_bug() -> None:
     """It could never be answered."""
     with pytest.raises(InvariantBroken, match="without an open question"):
-        next_call(make_operation(state=OperationState.ESCALATED), NOON)
+        next_call(make_operation(state=OperationState.ESCALATED), make_contract(), NOON)
 
 
 def test_W33_closing_gives_a_reservation_back() -> None:

@@ -1,20 +1,48 @@
 """Builders for the tests of waiting: a contract, an operation, observations and hints, all around one noon."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import Any
 
 from sereno.core.budget import Allowance, Spend
-from sereno.core.contract import Call, Contract, Delays, Meaning, StateSource, Via
+from sereno.core.call import CallAnswer, CallKind, CallOutcome, CallState, ProviderCall
+from sereno.core.contract import (
+    Call,
+    Cancel,
+    Contract,
+    Delays,
+    Duplicate,
+    Idempotency,
+    KeyPlace,
+    Meaning,
+    StateSource,
+    Submit,
+    Via,
+)
 from sereno.core.effect import ActionRef, Policy
 from sereno.core.escalation import Category, Escalation
 from sereno.core.observation import DelaySource, Observation, ObservationKind, ReadHint
-from sereno.core.operation import Operation, OperationDecision, OperationState, decide_operation
+from sereno.core.operation import TERMINAL, Operation, OperationDecision, OperationState, decide_call, decide_operation
+from sereno.core.values import Json
 
 NOON = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 KIND = ObservationKind
 ACTION = ActionRef("tell", "console", {}, Policy.AT_LEAST_ONCE, pool="host:chat.example")
 ALLOWANCE = Allowance(NOON + timedelta(hours=1), None, 12, 3, 3)
+
+
+@dataclass(frozen=True)
+class Dotted:
+    """A path of plain keys."""
+
+    expression: str
+
+    def search(self, value: Json) -> Json:
+        """Follows the keys, or None."""
+        for key in self.expression.split("."):
+            value = value.get(key) if isinstance(value, dict) else None  # type: ignore[assignment]
+        return value
 
 
 def seconds(count: float) -> timedelta:
@@ -134,7 +162,29 @@ def apply(operation: Operation, decision: OperationDecision) -> Operation:
         escalations=operation.escalations + (escalation is not None),
         open_escalation=escalation if escalation is not None else operation.open_escalation,
         reserved=False,
+        pins=decision.pins,
+        url=decision.url or operation.url,
+        pushed=None,
+        **_called(operation, decision),
     )
+
+
+def _called(operation: Operation, decision: OperationDecision) -> dict[str, Any]:
+    """The job that a submit named, and the open call: one in doubt is found interrupted by the next claim."""
+    job, settled, call = decision.job, decision.call, operation.call
+    named = (
+        {"job_id": job.job_id, "url": job.url, "parameters": job.parameters, "submitted_at": decision.received_at} if job else {}
+    )
+    if call is None or settled is None:
+        return named
+    if settled.state not in (CallState.QUEUED, CallState.SENDING) or decision.state in TERMINAL:
+        return {**named, "call": None}
+    doubt = settled.state is CallState.SENDING
+    sent = (call.first_sent_at or decision.received_at) if doubt else None
+    return {
+        **named,
+        "call": replace(call, state=settled.state, attempts=call.attempts + 1, interrupted=doubt, first_sent_at=sent),
+    }
 
 
 def escalated(category: Category = Category.DEADLINE_EXCEEDED, **other: object) -> tuple[Operation, Escalation]:
@@ -151,6 +201,39 @@ def escalated(category: Category = Category.DEADLINE_EXCEEDED, **other: object) 
     decision = decide(operation, saw(kind), operation.allowance.stops_at()[0] if late else NOON)
     assert decision.category is category and decision.escalation is not None, decision.category
     return apply(operation, decision), decision.escalation
+
+
+def with_call(kind: CallKind = CallKind.SUBMIT, **other: object) -> ProviderCall:
+    """A call on its first try."""
+    basic = ProviderCall("call_1", kind, f"op_1:{kind}", "key-1", {"prompt": "x"}, CallState.SENDING, NOON, attempts=1)
+    return replace(basic, **other)  # type: ignore[arg-type]
+
+
+def submitting(call: ProviderCall | None = None, **other: object) -> Operation:
+    """An operation whose job is to be started."""
+    fields = {"state": OperationState.SUBMITTING, "job_id": "", "url": "", "last_state": None, "reserved": False, **other}
+    return make_operation(Spend(), call=call or with_call(), **fields)
+
+
+SUBMIT = Submit(
+    call=Call("POST", "https://acme.example/jobs", body="{input}"), accepts=("2xx",), effects="costs money", job_id=Dotted("id")
+)
+KEYED = replace(SUBMIT, idempotency=Idempotency(KeyPlace.HEADER, "Idempotency-Key", Duplicate.REPLAY, timedelta(minutes=30)))
+CANCEL = Cancel(call=Call("POST", "https://acme.example/jobs/{job_id}/cancel"), effects="ends as canceled")
+
+
+def answered(outcome: CallOutcome, **other: object) -> CallAnswer:
+    """An answer to a call; what took a submit on names the job."""
+    taken = outcome in (CallOutcome.ACCEPTED, CallOutcome.DUPLICATE)
+    named = {"job_id": "job-9", "url": "https://acme.example/jobs/job-9"} if taken else {}
+    return CallAnswer(outcome, **{"reason": f"it was {outcome}", "http_status": 200, **named, **other})  # type: ignore[arg-type]
+
+
+def decide_answered(
+    operation: Operation, answer: CallAnswer, at: datetime = NOON, *, contract: Contract | None = None, seed: int = 7
+) -> OperationDecision:
+    """One decision on the answer to a call, with seeded dice."""
+    return decide_call(operation, contract or make_contract(submit=SUBMIT), answer, at, Random(seed), escalation_id="esc_1")
 
 
 def reserve(operation: Operation) -> Operation:

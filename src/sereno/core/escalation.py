@@ -117,7 +117,11 @@ _CANCEL = _option(
 _FAILED = _option(
     Verb.TREAT_AS_FAILED, "Close this operation as failed. Nothing is sent; the provider may still be at job {job}."
 )
-_ACCEPT = _option(Verb.ACCEPT_PARTIAL, "Take what is there as the result and close this operation as succeeded. Nothing is sent.")
+_ACCEPT = _option(
+    Verb.ACCEPT_PARTIAL,
+    "Take what is there as the result and close this operation as succeeded. "
+    "Nothing is sent but what copies the result, where the contract says how.",
+)
 _STOP = _option(
     Verb.STOP,
     "Stop waiting and keep the handle of job {job}. Nothing is sent; the provider may still be at it. "
@@ -252,13 +256,17 @@ def _small_print(option: Option, standing: Standing) -> Sequence[str]:
             f"A business deadline ({at_text(business)}) that {passes} moves to {option.minutes} minutes after your answer."
         )
     if exhausted(spend.throttles, allowance.max_throttles):
-        lines.append(f"{second_wind(option.checks)} more rate-limit answers are allowed.")
+        lines.append(_more(second_wind(option.checks), "rate-limit answer"))
     if exhausted(spend.transport_failures, allowance.max_transport_failures):
-        lines.append(f"{second_wind(option.checks)} more failed requests are allowed.")
+        lines.append(_more(second_wind(option.checks), "failed request"))
     if standing.provider_wait is not None:
         what = "Nothing is sent" if option.verb is Verb.SUBMIT_AGAIN else "No look"
         lines.append(f"{what} before {at_text(standing.provider_wait)}: the provider asked to wait.")
     return lines
+
+
+def _more(count: int, what: str) -> str:
+    return f"{count} more {what} is allowed." if count == 1 else f"{count} more {what}s are allowed."
 
 
 def at_text(instant: datetime) -> str:
