@@ -1,10 +1,13 @@
-"""`sereno operation result`: what may be printed, what a file needs, and what a terminal never gets (W02, W30)."""
+"""`sereno operation result`: a real wait with its copy; what may be printed, what a file needs, what a terminal never gets (W02, W30)."""
 
 import json
 import os
 import stat
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from sereno.core.errors import AlreadyExists, RequestError, Unavailable
 from sereno.faces.cli.nouns.result import write_file
 from sereno.faces.cli.show.results import MOST_SHOWN, is_json, is_text, printable, why_not_shown
 from sereno.service.results import KeptPart
+from tests.faces.conftest import SETTINGS, Cli, QuickClock
 
 STEERING = [
     "\x1b[2J",
@@ -147,3 +151,164 @@ async def test_a_place_that_cannot_be_written_is_said(tmp_path: Path, place: str
     with pytest.raises(RequestError, match="cannot be written|is there already"):
         await write_file(tmp_path / place, pieces(b"x"), force=place == "folder")
     assert os.listdir(tmp_path) == ["folder"]
+
+
+CONTRACT = """
+format = 1
+contract = "maker"
+version = 1
+title = "Maker"
+source = "a test"
+verified = "verified"
+[status]
+url = "{base}/jobs/{job_id}"
+observational = "a test"
+[state]
+path = "status"
+[states]
+pending = ["running"]
+success = ["done"]
+failure = ["failed"]
+[job]
+id = "id"
+[result.keep]
+from = "url"
+path = "files"
+max_bytes = 1000000
+[delays]
+first = "1s"
+[limits]
+deadline = "5m"
+requests = 9
+transport_failures = 3
+throttles = 3
+"""
+PICTURE, TEXT = bytes(range(256)) * 100, "Done.\n\x1b[2Jred \u202etxt\n"
+
+
+class Maker:
+    """A provider on loopback whose job has two files."""
+
+    def __init__(self) -> None:
+        self.status, self.gone = "done", False
+        maker = self
+
+        class Answers(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = self.path.partition("?")[0]
+                kind, body = {
+                    "/jobs/j1": ("application/json", json.dumps(maker.job()).encode()),
+                    "/picture": ("image/png", PICTURE),
+                    "/report.txt": ("text/plain; charset=utf-8", TEXT.encode()),
+                }[path]
+                self.send_response(410 if maker.gone and path != "/jobs/j1" else 200)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Keeps quiet."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def job(self) -> dict[str, Any]:
+        """What the status says."""
+        files = [f"{self.url}/picture?sig=cnry-signed", f"{self.url}/report.txt?sig=cnry-signed"]
+        return {"id": "j1", "status": self.status, "files": files}
+
+
+@pytest.fixture
+def maker(folder: Path) -> Iterator[Maker]:
+    """The provider, its contract, and settings that name it."""
+    (folder / "contracts").mkdir()
+    (folder / "contracts" / "maker.toml").write_text(CONTRACT)
+    (folder / "sereno.toml").write_text('contracts = ["contracts"]\n' + SETTINGS)
+    found = Maker()
+    thread = threading.Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+    thread.join()
+
+
+def waited(cli: Cli, maker: Maker, *more: str) -> str:
+    """Waits for the job; answers the operation's id."""
+    done = cli("wait", "maker", "j1", "--base", maker.url, "--json", *more)
+    assert done.code in (0, 4), done
+    found: str = json.loads(done.out)["operation"]["operation_id"]
+    return found
+
+
+def test_W30_the_result_of_a_wait_is_copied_and_given(cli: Cli, maker: Maker, folder: Path, quick: QuickClock) -> None:
+    """From the success on the copy makes itself; parts are listed, printed and written; no key to an address is kept anywhere."""
+    operation = waited(cli, maker)
+    cli("once")
+    listed = cli("operation", "result", operation)
+    assert listed.code == 0 and "image/png" in listed.out and "--part" in listed.out
+    rows = cli("operation", "result", operation, "--json").json
+    assert (rows["schema"], rows["copy"]) == ("sereno.result/1", "kept")
+    assert [(part["type"], part["size"], part["name"]) for part in rows["parts"]] == [
+        ("image/png", len(PICTURE), "picture"),
+        ("text/plain; charset=utf-8", len(TEXT.encode()), "report.txt"),
+    ]
+    assert [part["from"] for part in rows["parts"]] == [f"{maker.url}/picture", f"{maker.url}/report.txt"]
+    assert cli("operation", "result", operation, "--part", "2").out == "Done.\n\\x1b[2Jred \\u202etxt\n"
+    written = cli("operation", "result", operation, "--part", "1", "-o", "out.png", "--json")
+    assert written.json["parts"][0]["path"] == "out.png" and (folder / "out.png").read_bytes() == PICTURE
+    kept = [path for path in (folder / ".sereno" / "artifacts").rglob("*") if path.is_file()]
+    assert len(kept) == 2 and all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in kept)
+    for path in folder.rglob("*"):
+        assert path.is_dir() or b"cnry-signed" not in path.read_bytes(), path
+
+
+def test_what_cannot_be_given_says_what_to_do(cli: Cli, maker: Maker, folder: Path, quick: QuickClock) -> None:
+    """Several parts, a part that is not there, a picture on the screen, a file that is there, both ways at once."""
+    operation = waited(cli, maker)
+    cli("once")
+    (folder / "there").write_text("before")
+    for code, says, words in (
+        (2, "several parts", ("-o", "x")),
+        (6, "no part 3", ("--part", "3")),
+        (6, "no part 0", ("--part", "0")),
+        (2, "-o FILE", ("--part", "1")),
+        (6, "--force", ("--part", "1", "-o", "there")),
+        (2, "standard output", ("--part", "1", "--raw", "--json")),
+    ):
+        done = cli("operation", "result", operation, *words)
+        assert (done.code, says in done.out + done.err) == (code, True), (words, done)
+    assert (folder / "there").read_text() == "before"
+    assert cli("operation", "result", operation, "--part", "1", "-o", "there", "--force").code == 0
+    assert (folder / "there").read_bytes() == PICTURE
+
+
+def test_W02_a_job_that_is_pending_has_no_result(cli: Cli, maker: Maker, quick: QuickClock) -> None:
+    """It is refused with a code that programs know, and no file is made."""
+    maker.status = "running"
+    operation = json.loads(cli("wait", "maker", "j1", "--base", maker.url, "--detach", "--json").out)["operation"]["operation_id"]
+    done = cli("operation", "result", operation, "-o", "out", "--json")
+    assert done.code == 6 and done.json["error"]["code"] == "not_now" and not Path("out").exists()
+
+
+def test_W30_a_result_that_is_gone_is_said(cli: Cli, maker: Maker, quick: QuickClock) -> None:
+    """The copy is dead, the reason has its code, and the way to try again is named."""
+    maker.gone = True
+    operation = waited(cli, maker)
+    cli("once")
+    done = cli("operation", "result", operation, "--json")
+    assert done.code == 6 and done.json["error"]["code"] == "result_not_kept"
+    assert "result_expired" in done.json["error"]["message"] and "delivery retry dlv_" in done.json["error"]["hint"]
+
+
+def test_a_result_that_nobody_copies_is_with_the_provider(cli: Cli, maker: Maker, folder: Path, quick: QuickClock) -> None:
+    """Without [result.keep] the reference is all there is, and a file cannot be written."""
+    keep = CONTRACT.index("[result.keep]")
+    plain = CONTRACT[:keep] + '[result]\nref = "files[0]"\n' + CONTRACT[CONTRACT.index("[delays]") :]
+    (folder / "contracts" / "maker.toml").write_text(plain)
+    operation = waited(cli, maker)
+    shown = cli("operation", "result", operation)
+    assert shown.code == 0 and f"{maker.url}/picture" in shown.out and "cnry" not in shown.out
+    done = cli("operation", "result", operation, "-o", "out", "--json")
+    assert (done.code, done.json["error"]["code"]) == (6, "result_not_kept") and not (folder / "out").exists()

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from sereno.core.errors import AlreadyExists, NotFound, NotNow, RequestError
-from sereno.faces.cli.output import Output
+from sereno.faces.cli.output import Output, safe
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.results import list_parts, numbered, printable, result_row, show_reference, stands, why_not_shown
 from sereno.service.results import CopyState, KeptPart, KeptResult
@@ -24,9 +25,8 @@ def result(
     operation: Annotated[str, Parameter(help="Operation id, op_….")],
     /,
     *,
-    output: Annotated[
-        str | None, Parameter(name=["--output", "-o"], help="Write it into this file; - is standard output, as it is.")
-    ] = None,
+    output: Annotated[str | None, Parameter(name=["--output", "-o"], help="Write it into this file.")] = None,
+    raw: Annotated[bool, Parameter(name="--raw", help="Write its bytes, as they are, to standard output.")] = False,
     part: Annotated[int | None, Parameter(name="--part", help="Which part, where the result has several.")] = None,
     force: Annotated[bool, Parameter(name="--force", help="Replace the file where there is one.")] = False,
     flags: Flags = DEFAULT,
@@ -36,27 +36,28 @@ def result(
     async def body(sereno: "Sereno", out: Output) -> None:
         found = await sereno.results.get(operation)
         if found.state is CopyState.NONE:
-            _refuse_file(found, output)
+            _refuse_file(found, output, raw=raw)
             show_reference(out, found)
             out.answer("result", result_row(found))
             return
         if found.state is not CopyState.KEPT:
             raise _not_there(found)
-        await _give(sereno, out, found, _chosen(found, part), _Target(output, force))
+        await _give(sereno, out, found, _chosen(found, part), _Target(output, raw, force))
 
     return run(flags, body)
 
 
+@dataclass(frozen=True, slots=True)
 class _Target:
-    """Where a part goes."""
+    """Where a part goes: into a file, as it is to standard output, or (neither) on the screen."""
 
-    def __init__(self, output: str | None, force: bool):
-        self.output = output
-        self.force = force
+    output: str | None
+    raw: bool
+    force: bool
 
 
-def _refuse_file(found: KeptResult, output: str | None) -> None:
-    if output is not None:
+def _refuse_file(found: KeptResult, output: str | None, *, raw: bool) -> None:
+    if output is not None or raw:
         raise NotNow(
             "the contract asks for no copy of the result, so there is nothing to write",
             subject=found.operation,
@@ -80,7 +81,7 @@ def _chosen(found: KeptResult, part: int | None) -> int | None:
 
 async def _give(sereno: "Sereno", out: Output, found: KeptResult, number: int | None, target: _Target) -> None:
     if number is None:
-        if target.output is not None:
+        if target.output is not None or target.raw:
             raise RequestError("the result has several parts", subject=found.operation, hint="name one with --part")
         list_parts(out, found)
         out.say("Give one with --part N, or write it into a file with -o FILE.")
@@ -88,16 +89,16 @@ async def _give(sereno: "Sereno", out: Output, found: KeptResult, number: int | 
         return
     chosen = found.parts[number - 1]
     content = sereno.results.read(chosen.artifact.digest)
-    if target.output is None:
+    if target.output is not None:
+        path = await write_file(Path(target.output).expanduser(), content, force=target.force)
+        out.say(f"{chosen.artifact.size:,} bytes written: {safe(path)}")
+        out.answer("result", result_row(found, written={number: str(path)}))
+    elif target.raw:
+        await _pour(out, content)
+    else:
         if not out.as_json:
             await _print(out, found, chosen, content)
         out.answer("result", result_row(found))
-    elif target.output == "-":
-        await _pour(out, content)
-    else:
-        path = await write_file(Path(target.output).expanduser(), content, force=target.force)
-        out.say(f"{chosen.artifact.size:,} bytes written: {path}")
-        out.answer("result", result_row(found, written={number: str(path)}))
 
 
 async def _print(out: Output, found: KeptResult, part: KeptPart, content: AsyncIterator[bytes]) -> None:
@@ -115,7 +116,7 @@ async def _print(out: Output, found: KeptResult, part: KeptPart, content: AsyncI
 async def _pour(out: Output, content: AsyncIterator[bytes]) -> None:
     """Writes the bytes as they are to standard output, unless that is a screen or the place of a JSON answer."""
     if out.as_json:
-        raise RequestError("--json and -o - both need standard output", hint="write the result into a file")
+        raise RequestError("--json and --raw both need standard output", hint="write the result into a file")
     if sys.stdout.isatty():
         raise RequestError("the bytes as they are do not go to a screen", hint="pipe them on, or write a file with -o FILE")
     sys.stdout.flush()

@@ -69,9 +69,9 @@ def show_reference(out: Output, result: KeptResult) -> None:
 def result_row(result: KeptResult, *, written: Mapping[int, str] | None = None) -> dict[str, Any]:
     """The result as JSON: `path` is the file that this command wrote, by part."""
     return {
-        "operation": result.operation,
-        "state": result.state,
-        "result": result.result_ref,
+        "operation_id": result.operation,
+        "copy": result.state,
+        "result_ref": result.result_ref,
         "kept_until": result.kept_until,
         "delivery": result.delivery,
         "parts": [_part_row(number, part, written or {}) for number, part in enumerate(result.parts, 1)],
