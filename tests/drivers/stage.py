@@ -13,7 +13,7 @@ from sereno.builtin.providers.catalogue import Catalogue
 from sereno.builtin.providers.http import HttpProvider
 from sereno.core.budget import Allowance
 from sereno.core.change import FailedReading, Reading, SourceObject
-from sereno.core.contract import with_states
+from sereno.core.contract import Via, with_states
 from sereno.core.delivery import Delivery, Outcome, OutcomeKind
 from sereno.core.effect import ActionRef, Policy
 from sereno.core.errors import Fault
@@ -171,7 +171,9 @@ class Stage:
 
         return Kit(
             store=store.work,
-            plugins=Plugins({"scripted": self.source}, {"scripted": self.action}, HttpProvider(), Catalogue(), CelConditions()),
+            plugins=Plugins(
+                {"scripted": self.source}, {"scripted": self.action}, {Via.HTTP: HttpProvider()}, Catalogue(), CelConditions()
+            ),
             transport=self.transport,
             clock=clock or self.clock,
             ids=self.ids,
