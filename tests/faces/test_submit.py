@@ -139,9 +139,25 @@ def test_W41_a_submit_has_limits_too(cli: Cli, provider: Provider, folder: Path)
     assert provider.books.requests == []
 
 
-def test_W21_a_refused_submit_asks_a_person_and_can_be_sent_again(cli: Cli, provider: Provider) -> None:
-    """Nothing is submitted by itself after a refusal; the answer sends it once more."""
+def test_W21_a_refused_submit_asks_a_person_and_is_not_sent_again(cli: Cli, provider: Provider) -> None:
+    """The provider does not want this request; a person closes it, and can submit anew."""
     provider.books.submit_status = 422
+    asked = submit(cli, provider)
+    assert asked.code == 4, asked.err
+    assert len(provider.books.sent("POST")) == 1
+    question = cli("escalation", "list", "--json").json["escalations"][0]
+    assert {option["key"] for option in question["options"]} == {"treat_as_failed", "stop"}
+    text = cli("operation", "explain", operation_of(asked)).out
+    assert "the submit was refused; nothing was done (HTTP 422)" in text
+    cli("escalation", "answer", question["id"], "treat_as_failed", "--digest", question["digest"][:12])
+    provider.books.submit_status = 201
+    again = cli("operation", "resubmit", operation_of(asked), "--yes", "--json")
+    assert again.code == 0 and cli("wait", again.json["operation"]["operation_id"]).code == 0
+
+
+def test_W17_a_denied_submit_is_sent_again_only_when_a_person_says_so(cli: Cli, provider: Provider) -> None:
+    """Nothing is submitted by itself after a refusal; the answer sends it once more, under the same key."""
+    provider.books.submit_status = 401
     asked = submit(cli, provider)
     assert asked.code == 4, asked.err
     assert len(provider.books.sent("POST")) == 1
@@ -152,8 +168,8 @@ def test_W21_a_refused_submit_asks_a_person_and_can_be_sent_again(cli: Cli, prov
     answered = cli("escalation", "answer", question["id"], "submit_again", "--digest", question["digest"][:12])
     assert answered.code == 0, answered.err
     assert cli("wait", operation_of(asked)).code == 0
-    posts = provider.books.sent("POST")
-    assert len(posts) == 2
+    keys = [key for _, _, key in provider.books.sent("POST")]
+    assert len(keys) == 2 and len(set(keys)) == 1
 
 
 def test_W21_a_lost_answer_without_a_key_is_not_sent_again(cli: Cli, provider: Provider, folder: Path) -> None:

@@ -17,10 +17,10 @@ from sereno.service.operations import Wanted, WantedSubmit
 from sereno.settings import parse_settings
 from tests.faces.provider import CANCEL, CONTRACT, IDEMPOTENT, PUSHED
 
-BASE = "http://127.0.0.1:9"
+BASE = "http://127.0.0.1:8123"
 SETTINGS = (
     'contracts = ["contracts"]\n[egress]\nallow = ["127.0.0.1"]\n'
-    '[credentials.acme]\norigin = "http://127.0.0.1:9"\nvalue = { env = "ACME" }\n'
+    '[credentials.acme]\norigin = "http://127.0.0.1:8123"\nvalue = { env = "ACME" }\n'
     '[credentials.other]\norigin = "https://other.example"\nvalue = { env = "OTHER" }\n'
 )
 

@@ -7,7 +7,7 @@ from typing import cast
 
 from sereno.core.contract import Contract, with_states
 from sereno.core.errors import NotNow, TooMuch
-from sereno.core.operation import AnswerDecision, Operation, Pushed, decide_cancel, decide_push, decide_repin
+from sereno.core.operation import AnswerDecision, Operation, OperationState, Pushed, decide_cancel, decide_push, decide_repin
 from sereno.core.record import OperationRecord
 from sereno.core.values import Json, canonical, digest, format_duration
 from sereno.ports import Change
@@ -81,6 +81,8 @@ async def propose_cancel(deps: Deps, record: OperationRecord) -> Proposal:
     """What cancelling would do, as the contract documents it. Raises NotNow where it documents none."""
     operation = record.operation
     contract = await pinned_contract(deps, operation)
+    if operation.state is OperationState.SUBMITTING:
+        return _proposal(operation, f"Give up the submit to {contract.name}", _GIVE_UP, await deps.definitions.now())
     if contract.cancel is None:
         raise NotNow(
             f"contract {contract.name} does not document how a job is cancelled; nothing was sent",
@@ -88,9 +90,15 @@ async def propose_cancel(deps: Deps, record: OperationRecord) -> Proposal:
             hint="cancel it at the provider yourself; the next look sees it",
             code="no_cancel",
         )
-    now = await deps.definitions.now()
-    statement = {**standing_of(operation, now), "effects": contract.cancel.effects}
-    return Proposal(operation.id, f"Cancel job {operation.job_id} at {contract.name}", contract.cancel.effects, statement)
+    title = f"Cancel job {operation.job_id} at {contract.name}"
+    return _proposal(operation, title, contract.cancel.effects, await deps.definitions.now())
+
+
+_GIVE_UP = "the submit is dropped and never sent; one that is on its way already cannot be given up"
+
+
+def _proposal(operation: Operation, title: str, effects: str, now: datetime) -> Proposal:
+    return Proposal(operation.id, title, effects, {**standing_of(operation, now), "effects": effects})
 
 
 async def cancel(deps: Deps, record: OperationRecord, statement: Mapping[str, Json]) -> OperationRecord:

@@ -63,7 +63,7 @@ class Escalations:
             deps.plugins.contracts.contract(document)
 
         def decide(operation: Operation, escalation: Escalation, option: Option, now: datetime) -> AnswerDecision:
-            return decide_answer(operation, escalation, option, now, contract)
+            return decide_answer(operation, escalation, option, now, contract=contract)
 
         return Given(question.digest, chosen.key, question.statement, document), decide
 

@@ -27,7 +27,12 @@ class SubmitFlags:
     """What is submitted, and under which key."""
 
     input: Annotated[
-        str, Parameter(name="--input", help="What the job is given: JSON, @FILE, or - for standard input. Default: {}.")
+        str,
+        Parameter(
+            name="--input",
+            allow_leading_hyphen=True,
+            help="What the job is given: JSON, @FILE, or - for standard input. Default: {}.",
+        ),
     ] = "{}"
     key: Annotated[
         str | None,

@@ -118,7 +118,12 @@ def push(
     /,
     *,
     body: Annotated[
-        str | None, Parameter(name="--body", help="What the provider called back with: text, @FILE, or - for standard input.")
+        str | None,
+        Parameter(
+            name="--body",
+            allow_leading_hyphen=True,
+            help="What the provider called back with: text, @FILE, or - for standard input.",
+        ),
     ] = None,
     content_type: Annotated[str, Parameter(name="--content-type", help="Its media type.")] = "application/json",
     flags: Flags = DEFAULT,
