@@ -11,7 +11,10 @@ from sereno.store.migrate import migrate
 from sereno.store.named import named
 
 GROWTH = 1.5
-TABLES = ("poll", "poll_object", "operation", "delivery", "escalation", "run", "pool", "contract", "journal")
+TABLES = (
+    *("poll", "poll_object", "operation", "provider_call", "pushed_body"),
+    *("delivery", "escalation", "run", "pool", "contract", "journal"),
+)
 
 
 def test_a_claim_costs_the_same_beside_many_polls(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Rows: what our tables hold, read into core values. A row is any mapping by column name."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sereno.core.budget import Allowance, Spend
@@ -161,6 +162,21 @@ def read_operation(
     reserved: bool = False,
 ) -> Operation:
     """Reads an `operation` row; `reserved` only for the claim that counted a request for this step."""
+    operation = _read_wait(row, escalation, reserved)
+    if call is None and pushed is None and row["previous"] is None and row["submitted_at"] is None and row["pins"] == "{}":
+        return operation
+    return replace(
+        operation,
+        call=call,
+        pins=load_pins(row["pins"]),
+        pushed=pushed,
+        previous=row["previous"],
+        submitted_at=instant(row["submitted_at"]),
+    )
+
+
+def _read_wait(row: Row, escalation: Escalation | None, reserved: bool) -> Operation:
+    """What every operation has."""
     return Operation(
         id=row["id"],
         workspace=row["workspace"],
@@ -195,11 +211,6 @@ def read_operation(
         escalations=row["escalations"],
         open_escalation=escalation,
         reserved=reserved,
-        call=call,
-        pins=load_pins(row["pins"]),
-        pushed=pushed,
-        previous=row["previous"],
-        submitted_at=instant(row["submitted_at"]),
     )
 
 

@@ -76,6 +76,8 @@ def apply(request: Request, found: Found, wanted: Wanted) -> dict[str, Json]:
     call = None if given_up else found.row["call"]
     if decision.new_call is not None:
         call = queue_again(request, operation, decision.new_call, wanted.statement, busy=call)
+    if decision.state is OperationState.SUBMITTING and call is None:
+        raise InvariantBroken("it is to be submitted and has no submit to send", subject=operation.id)
     pinned = _pinned(request, operation, decision, wanted.document)
     _write(request, found, decision, call=call, pinned=pinned, keeps_lease=wanted.keeps_lease)
     return {
@@ -108,7 +110,8 @@ def _contracts(operation: Operation, pinned: str) -> dict[str, Json]:
 
 
 _UPDATE = """
-UPDATE operation SET state = :state, due = CASE WHEN :keeps_lease THEN due ELSE :due END, next_poll_at = :next_poll_at,
+UPDATE operation SET state = :state, next_poll_at = :next_poll_at,
+    due = CASE WHEN :keeps_lease THEN due WHEN :planned AND call IS NOT NULL THEN min(due, :due) ELSE :due END,
     delay_source = :delay_source, grants = :grants, deadline_at = :deadline_at, business_deadline_at = :business_deadline_at,
     max_status_requests = :max_status_requests, max_transport_failures = :max_transport_failures, max_throttles = :max_throttles,
     category = :category, call = :call, contract_digest = :pinned, parked = NULL,
@@ -118,7 +121,8 @@ WHERE workspace = :workspace AND id = :id
 
 
 def _write(request: Request, found: Found, decision: AnswerDecision, *, call: str | None, pinned: str, keeps_lease: bool) -> None:
-    """The category stays with an operation that ends, as the reason; one that goes on has none."""
+    """The category stays with an operation that ends, as the reason; one that goes on has none. A call that is planned already is not
+    put off by what else changes."""
     operation, due = found.operation, micros(decision.due)
     goes_on = decision.state in LIVE
     values = {
@@ -135,6 +139,7 @@ def _write(request: Request, found: Found, decision: AnswerDecision, *, call: st
         "call": call,
         "pinned": pinned,
         "keeps_lease": int(keeps_lease),
+        "planned": int(goes_on and operation.state in LIVE and due is not None),
     }
     request.connection.execute(_UPDATE, values)
     if due is not None and not keeps_lease:

@@ -68,7 +68,7 @@ def _refuse_decided(operation: Operation, decision: AnswerDecision) -> None:
 
 _PUSH = """
 UPDATE operation SET pushed_at = coalesce(:pushed_at, pushed_at), woken_at = CASE WHEN :held AND :live THEN :now ELSE woken_at END,
-    due = CASE WHEN :held OR NOT :live THEN due ELSE :due END,
+    due = CASE WHEN :held OR NOT :live THEN due ELSE min(due, coalesce(:due, due)) END,
     next_poll_at = CASE WHEN :held OR NOT :live THEN next_poll_at ELSE :next_poll_at END, updated_at = :now
 WHERE workspace = :workspace AND id = :id
 """
