@@ -270,6 +270,10 @@ class ArtifactStore(Protocol):
         """The content in pieces. Raises NotFound."""
         ...
 
+    def trouble(self) -> str | None:
+        """Why nothing can be kept now, as far as a look tells that changes and asks nothing; None where it sees no reason."""
+        ...
+
 
 class ContractCatalogue(Protocol):
     """The contracts that ship with Sereno and those of the deployment."""

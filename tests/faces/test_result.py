@@ -245,7 +245,6 @@ def waited(cli: Cli, maker: Maker, *more: str) -> str:
 def test_W30_the_result_of_a_wait_is_copied_and_given(cli: Cli, maker: Maker, folder: Path, quick: QuickClock) -> None:
     """From the success on the copy makes itself; parts are listed, printed and written; no key to an address is kept anywhere."""
     operation = waited(cli, maker)
-    cli("once")
     listed = cli("operation", "result", operation)
     assert listed.code == 0 and "image/png" in listed.out and "--part" in listed.out
     rows = cli("operation", "result", operation, "--json").json
@@ -267,7 +266,6 @@ def test_W30_the_result_of_a_wait_is_copied_and_given(cli: Cli, maker: Maker, fo
 def test_what_cannot_be_given_says_what_to_do(cli: Cli, maker: Maker, folder: Path, quick: QuickClock) -> None:
     """Several parts, a part that is not there, a picture on the screen, a file that is there, both ways at once."""
     operation = waited(cli, maker)
-    cli("once")
     (folder / "there").write_text("before")
     for code, says, words in (
         (2, "several parts", ("-o", "x")),
@@ -296,7 +294,6 @@ def test_W30_a_result_that_is_gone_is_said(cli: Cli, maker: Maker, quick: QuickC
     """The copy is dead, the reason has its code, and the way to try again is named."""
     maker.gone = True
     operation = waited(cli, maker)
-    cli("once")
     done = cli("operation", "result", operation, "--json")
     assert done.code == 6 and done.json["error"]["code"] == "result_not_kept"
     assert "result_expired" in done.json["error"]["message"] and "delivery retry dlv_" in done.json["error"]["hint"]

@@ -276,3 +276,17 @@ async def test_the_port_is_what_is_built(tmp_path: Path) -> None:
     incoming = await FileArtifacts(tmp_path).incoming(max_bytes=1)
     assert isinstance(incoming, IncomingFile)
     await incoming.abandon()
+
+
+async def test_a_folder_that_cannot_be_used_is_seen_without_touching_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it is made, once it is there, where a file is in its place, where nobody may write, and on a full disk."""
+    store = FileArtifacts(tmp_path / "deep" / "kept")
+    assert store.trouble() is None and not store.root.parent.exists()
+    await keep(store, b"x")
+    assert store.trouble() is None
+    monkeypatch.setattr(files, "LEAST_ROOM", 1 << 80)
+    assert "no room" in (store.trouble() or "")
+    (tmp_path / "file").write_text("x")
+    assert "no folder" in (FileArtifacts(tmp_path / "file" / "kept").trouble() or "")
+    monkeypatch.setattr(files.os, "access", lambda *_: False)
+    assert "no folder that can be written" in (store.trouble() or "")

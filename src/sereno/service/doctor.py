@@ -8,6 +8,7 @@ from sereno.core.errors import SerenoError
 from sereno.core.record import Counts
 from sereno.core.telling.message import counted
 from sereno.core.values import format_duration
+from sereno.ports import ArtifactStore
 from sereno.service.deps import Deps
 
 
@@ -37,11 +38,12 @@ class Health:
 class Doctor:
     """`sereno doctor`."""
 
-    def __init__(self, deps: Deps):
+    def __init__(self, deps: Deps, artifacts: ArtifactStore):
         self._deps = deps
+        self._artifacts = artifacts
 
     async def look(self) -> Health:
-        """Looks at the database, the driver's pulse, dead letters, disabled polls and open questions."""
+        """Looks at the database, the driver's pulse, dead letters, disabled polls, open questions and kept results."""
         try:
             counts = await self._deps.reads.counts(self._deps.who)
             now = await self._deps.definitions.now()
@@ -58,6 +60,9 @@ class Doctor:
         checks.append(_count("open questions", counts.open_escalations, "see `sereno escalation list`"))
         faults = len(self._deps.plugins.contracts.faults())
         checks.append(_count("faults of contract files", faults, "see `sereno contract list`; nobody can wait with these files"))
+        trouble = self._artifacts.trouble()
+        level, hint = ("ok", None) if trouble is None else ("warn", "results are copied once it is mended; see [artifacts]")
+        checks.append(Check("kept results", level, trouble or "can be written", hint))
         return Health(checks, counts)
 
 

@@ -14,6 +14,8 @@ from sereno.outside.artifacts.taking import Taking, checked_digest
 TEMPORARY = "incoming"
 """Where files are while they are written; no hash starts so."""
 PIECE = 65_536
+LEAST_ROOM = 1_000_000
+"""Bytes; with fewer the disk counts as full."""
 _SYNC_EVERY = 4_194_304
 """Bytes after which what came is put on the disk, so that no single wait for it is long."""
 
@@ -52,6 +54,17 @@ class FileArtifacts:
             raise Unavailable(
                 "the kept result is damaged: its content is not what its name says", subject=digest, code="artifact_damaged"
             )
+
+    def trouble(self) -> str | None:
+        """Looks at the folder, or at where it will be made: is it a folder, may we write, is there room?"""
+        place = next(path for path in (self.root, *self.root.parents) if os.path.lexists(path))
+        try:
+            if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+                return f"{place} is no folder that can be written"
+            room = os.statvfs(place)
+        except OSError as error:
+            return f"{place} cannot be looked at ({error.strerror})"
+        return f"{place} has no room left" if room.f_bavail * room.f_frsize < LEAST_ROOM else None
 
     def _open(self, digest: str) -> int:
         try:

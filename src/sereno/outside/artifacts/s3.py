@@ -65,6 +65,10 @@ class S3Artifacts:
         file = await self._spool.incoming(types=types, max_bytes=min(max_bytes, LARGEST))
         return IncomingObject(self, file)
 
+    def trouble(self) -> str | None:
+        """Looks at the local folder; the service is not asked."""
+        return self._spool.trouble()
+
     async def put(self, artifact: Artifact, content: bytes) -> None:
         """Writes one object; the service checks its hash. Raises Unavailable."""
         checksum = base64.b64encode(bytes.fromhex(artifact.digest)).decode()
