@@ -17,6 +17,7 @@ from sereno.store.backup import backup, backup_from, restore
 from sereno.store.executor import connect
 from sereno.store.migrate import newest
 from sereno.store.work.store import SqliteWork
+from tests.store.calling import new_submit
 from tests.store.seeding import (
     ANNA,
     START,
@@ -319,3 +320,25 @@ async def test_a_crash_in_the_middle_of_a_restore_leaves_the_old_content(tmp_pat
         restore(tmp_path / "copy.db", path, now=LATER)
     assert counted(path, "poll") == 2
     assert [name for name in files(tmp_path) if "restoring" in name] == []
+
+
+@pytest.mark.parametrize("since", ["nothing", "tried", "unreadable"])
+async def test_W31_a_restored_submit_that_may_have_been_sent_since_is_in_doubt(tmp_path: Path, since: str) -> None:
+    """Only where the replaced database says that it was not tried does it count as unsent; else its key window counts from its start."""
+    path = tmp_path / "s.db"
+    async with opened(path) as world:
+        await world.definitions.register(ANNA, new_submit())
+        backup(path, tmp_path / "yesterday.db")
+        if since == "tried":
+            work = SqliteWork(world.executor, clock=world.clock, ids=CountedIds(5000))
+            await work.claim(worker="w", limit=10, times=LeaseTimes())
+    if since == "unreadable":
+        path.write_text("x" * 5000)
+        (tmp_path / "s.db-wal").unlink(missing_ok=True)
+    restore(tmp_path / "yesterday.db", path, now=START, force=True)
+    async with opened(path) as world:
+        work = SqliteWork(world.executor, clock=world.clock, ids=CountedIds(9000))
+        (claimed,) = (await work.claim(worker="w", limit=10, times=LeaseTimes())).works
+    assert isinstance(claimed, OperationWork) and claimed.operation.call is not None
+    call = claimed.operation.call
+    assert (call.interrupted, call.attempts, call.first_sent_at) == (since != "nothing", 1, START)

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from sereno.core.call import CallOutcome, CallState
+from sereno.core.operation import OperationDecision
 from sereno.core.work import DeliveryWork, OperationWork, PollWork
 from sereno.outside.clock import SystemClock
 from sereno.outside.ids import SystemIds
 from sereno.ports import WorkStore
 from sereno.store.work.store import SqliteWork
+from tests.store.calling import accepted, answer, settled, submitting
 from tests.store.stage import LEASE, Stage, done, effect, known, pending, question, unchanged
 
 PLACES: dict[str, Callable[[Path], Stage]] = {
@@ -34,7 +37,9 @@ async def step(stage: Stage, number: int) -> None:
                 told = (effect(f"{work.poll.id}-{number}"), effect("shared")) if found else ()
                 due = stage.now + timedelta(seconds=30 + at)
                 await stage.work.commit_poll(work, unchanged(work, due, remember=found, effects=told, changed=len(found)))
-            case OperationWork() if number == 7 and work.operation.reserved:
+            case OperationWork() if work.operation.call is not None:
+                await stage.work.commit_operation(work, called(work, stage))
+            case OperationWork() if number == 7 and work.operation.reserved and work.operation.submitted_at is None:
                 answer_by = stage.now + timedelta(hours=1)
                 asked = question(work, stage.now, answer_by)
                 await stage.work.commit_operation(work, pending(work, stage.now, answer_by, state="escalated", escalation=asked))
@@ -44,14 +49,25 @@ async def step(stage: Stage, number: int) -> None:
                 await stage.work.commit_delivery(work, done())
 
 
+def called(work: OperationWork, stage: Stage) -> OperationDecision:
+    """A submit is throttled at first; in doubt it is taken on."""
+    call = work.operation.call
+    assert call is not None
+    if call.attempts == 1:
+        return settled(work, stage.now, CallState.QUEUED, answer(CallOutcome.THROTTLED))
+    return accepted(work, stage.now, f"job-of-{call.key}", due=stage.now + LEASE)
+
+
 async def scenario(stage: Stage) -> dict[str, Any]:
     for number in range(3):
         await stage.poll(f"p{number}", pool=f"host:{number % 2}.example")
     await stage.operation()
+    for number in range(3):
+        await submitting(stage, f"key-{number}")
     for number in range(12):
         await step(stage, number)
         stage.later(LEASE / 2)
-    tables = ("journal", "run", "poll", "poll_object", "operation", "delivery", "escalation", "pool", "meta")
+    tables = ("journal", "run", "poll", "poll_object", "operation", "provider_call", "delivery", "escalation", "pool", "meta")
     return {table: await stage.sql(f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in tables[:-1]} | {
         "meta": await stage.sql("SELECT * FROM meta ORDER BY key")
     }
@@ -67,6 +83,7 @@ async def test_the_same_scenario_gives_the_same_rows_everywhere(tmp_path: Path) 
         await stage.close()
     first = found["memory"]
     assert {run["status"] for run in first["run"]} == {"ok", "abandoned", "running"}
+    assert {call["state"] for call in first["provider_call"]} == {"done"}
     assert first["delivery"] and first["journal"] and first["escalation"]
     assert found["file, inline"] == first and found["file, threads"] == first
 
