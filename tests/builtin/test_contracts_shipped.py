@@ -7,15 +7,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from sereno.builtin.providers.catalogue import Catalogue
-from sereno.core.contract import Contract, status_url, with_states
-from sereno.core.observation import HttpReply, Observation, ObservationKind, read_observation
+from sereno.core.contract import FORMAT, Contract, Via, status_url, with_states
+from sereno.core.observation import Asked, HttpReply, Observation, ObservationKind
+from sereno.core.observing.look import read_observation
+from sereno.core.reading.schema import contract_schema
 from sereno.core.values import Json
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 K = ObservationKind
 CATALOGUE = Catalogue()
+EVERY = CATALOGUE.names()
+SCHEMA = Draft202012Validator(contract_schema())  # type: ignore[arg-type]
 NAMES = ("generic-202", "generic-status", "github-actions-run", "google-lro", "openai-responses", "replicate")
 
 
@@ -30,7 +35,8 @@ def read(name: str, status: int, body: Json | None, job_id: str = "j1", *, age: 
     content = b"" if body is None else json.dumps(body).encode()
     named = [("Content-Type", "application/json"), *((key.replace("_", "-"), value) for key, value in headers.items())]
     reply = HttpReply(status, named, content, "https://provider.example/j1", timedelta(seconds=1))
-    return read_observation(contract(name), job_id, reply, received_at=NOW, started_at=NOW - timedelta(seconds=age), not_found=0)
+    asked = Asked(job_id, NOW - timedelta(seconds=age), "https://provider.example/j1")
+    return read_observation(contract(name), asked, reply, received_at=NOW)
 
 
 def replicate(status: Json, **more: Json) -> Json:
@@ -264,16 +270,24 @@ def test_status_urls(name: str, job_id: str, parameters: dict[str, str], base: s
     assert status_url(contract(name), job_id=job_id, parameters=parameters, base=base) == url
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY)
 def test_every_contract_says_where_its_facts_come_from(name: str) -> None:
     """Source, evidence for a read-only status call (W12), what was and was not verified."""
     found = contract(name)
-    assert found.source and found.observational
+    assert found.source and (found.observational or found.via is Via.PUSH)
     assert found.verified.startswith(("verified", "unverified"))
-    assert found.method == "GET" and not found.redirects
-    if found.limits is not None:
+    assert not found.redirects
+    if found.limits is not None and found.via is not Via.PUSH:
         looks = found.delays.maximum.total_seconds() * 0.75 * found.limits.max_status_requests
         assert looks >= found.limits.deadline_s, "the requests run out long before the deadline"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_contract_fits_the_schema_and_its_file(name: str) -> None:
+    """The published schema accepts it, the file bears its name, and the format is the newest."""
+    document = CATALOGUE.document(name)
+    assert [error.message for error in SCHEMA.iter_errors(document)] == []
+    assert (document["contract"], document["format"]) == (name, FORMAT)
 
 
 _words = st.sampled_from(["j1", 7, "succeeded", "completed", "success", "done", True, False, None, "error", 1.0])
@@ -294,13 +308,13 @@ _json = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(
-    st.sampled_from(NAMES),
+    st.sampled_from(EVERY),
     st.sampled_from([200, 201, 202, 400, 403, 404, 429, 500]),
     _json.map(json.dumps) | st.text(max_size=60),
 )
 def test_W37_no_body_makes_a_shipped_contract_raise(name: str, status: int, text: str) -> None:
     """300 bodies, well formed and not: always one observation; a success names its state."""
     reply = HttpReply(status, [("content-type", "application/json")], text.encode(), "https://p.example", timedelta(0))
-    seen = read_observation(contract(name), "j1", reply, received_at=NOW, started_at=NOW, not_found=0)
+    seen = read_observation(contract(name), Asked("j1", NOW, "https://p.example"), reply, received_at=NOW)
     assert seen.http_status == status
     assert seen.kind is not K.SUCCESS or seen.state in contract(name).states
