@@ -13,6 +13,8 @@ import pytest
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.outside.artifacts.files import FileArtifacts
 from sereno.outside.egress.limits import GateLimits
+from sereno.outside.egress.sinking import Scrubbed
+from sereno.outside.redaction import Redaction
 from sereno.ports import CredentialConfig, Fetch, SecretPlace, Sink
 from tests.outside.rawserver import RawServer, make_gate, ok
 
@@ -179,28 +181,32 @@ async def test_the_total_deadline_and_the_least_rate_hold(limits: GateLimits, ki
     assert isinstance(reply, NoReply) and reply.kind is kind
 
 
-@pytest.mark.parametrize("cut", range(0, len(SECRET) + 1, 3))
+@pytest.mark.parametrize("cut", range(len(SECRET) + 1))
 async def test_I27_an_echoed_secret_is_taken_out_wherever_the_pieces_end(cut: int) -> None:
-    """A value that comes in two pieces is found as if it came in one."""
+    """A value that comes in two pieces, or letter by letter, is found as if it came in one."""
+    redaction = Redaction()
+    redaction.learn(SECRET)
     whole = f"before {SECRET} after {SECRET}".encode()
     at = whole.index(SECRET.encode()) + cut
+    for pieces in ((whole[:at], whole[at:]), [whole[index : index + 1] for index in range(len(whole))]):
+        bucket = Bucket()
+        scrubbed = Scrubbed(bucket, redaction)
+        for piece in pieces:
+            await scrubbed.write(piece)
+        await scrubbed.finish()
+        assert bucket.whole == b"before [secret] after [secret]"
+
+
+async def test_I27_a_provider_that_echoes_the_credential_has_it_taken_out() -> None:
+    """On the way into the sink, like out of a collected body."""
     bucket = Bucket()
-
-    async def say(request: bytes, writer: asyncio.StreamWriter) -> None:
-        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-        writer.write(head + f"{at:x}\r\n".encode() + whole[:at] + b"\r\n")
-        await writer.drain()
-        await asyncio.sleep(0.01)  # so that the reader gets two pieces
-        rest = whole[at:]
-        writer.write(f"{len(rest):x}\r\n".encode() + rest + b"\r\n0\r\n\r\n")
-
-    async with RawServer(say) as server:
+    async with RawServer(ok(f"you sent {SECRET}.".encode())) as server:
         place = CredentialConfig(server.url, SecretPlace(env="S"))
         gate = make_gate(f"127.0.0.1:{server.port}", credentials={"own": place}, environment={"S": SECRET})
         reply = await gate.fetch(Fetch(server.url, sink=bucket, credential="own"))
         await gate.close()
-    assert isinstance(reply, HttpReply)
-    assert bucket.whole == b"before [secret] after [secret]"
+    assert isinstance(reply, HttpReply) and bucket.whole == b"you sent [secret]."
+    assert SECRET.encode() in server.requests[0]
 
 
 async def test_W30_a_download_ends_in_the_store(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def places(contract: Contract, keep: Keep, job: Job, body: Json) -> list[Part]:
     """The addresses that the status answer names, or the calls that fetch what it names. Raises Stop."""
     found = keep.path.search(body) if keep.path is not None else None
     values = found if isinstance(found, list) else [found]
-    if keep.path is not None and (not values or any(word_of(value) is None for value in values)):  # type: ignore[arg-type]
+    if keep.path is not None and (not values or not all(isinstance(value, str | int | float) for value in values)):
         raise refuse(f"the status answer names no place of the result at {keep.path.expression}")
     if len(values) > MOST_PARTS:
         raise refuse(f"too_large: the result has {len(values)} parts; at most {MOST_PARTS} are copied")
