@@ -5,7 +5,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from sereno.builtin.providers.http import HttpProvider
 from sereno.core.change import FailedReading, Reading, SourceObject
+from sereno.core.contract import Via
 from sereno.core.delivery import Delivery, Outcome, OutcomeKind
 from sereno.core.effect import ActionRef, Policy
 from sereno.core.errors import Fault
@@ -15,7 +17,7 @@ from sereno.core.work import Work
 from sereno.engine.guard import SendGuard
 from sereno.engine.kit import Kit
 from sereno.engine.perform import perform, send_guard
-from sereno.ports import Fetch, Guarded, Place
+from sereno.ports import Fetch, Guarded, Place, Provider
 from sereno.testing.virtual import HandClock
 from tests.drivers.stage import HOST, Stage
 
@@ -121,11 +123,12 @@ class Desk(Stage):
         self.changes: dict[str, Any] = {}
         """Fields of the kit to replace."""
         self.looks = 0
+        self.carriers: Mapping[Via, Provider] = {Via.HTTP: HttpProvider()}
 
     def kit(self, *_: Any, **__: Any) -> Kit:
         """The kit over the plug-ins of the desk; the store counts how often the fence is looked at."""
         made = super().kit()
-        plugins = replace(made.plugins, sources={"scripted": self.read}, actions={"scripted": self.act})
+        plugins = replace(made.plugins, sources={"scripted": self.read}, actions={"scripted": self.act}, providers=self.carriers)
         return replace(made, **{"store": _Counted(self), "plugins": plugins, "transport": self.wire, **self.changes})
 
     async def claim(self) -> Work:
