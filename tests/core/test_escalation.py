@@ -112,9 +112,9 @@ def test_W19_an_extension_shows_real_numbers() -> None:
     standing = replace(STANDING, allowance=replace(ALLOWANCE, business_deadline_at=after(30)), provider_wait=after(90))
     assert options_for(Category.RATE_LIMITED, standing)[0].says == (
         "Extend 15 minutes with 4 checks, after a look at the job in the provider's console. The time counts from your answer, or "
-        "from the deadline (2026-11-30 13:00:00 UTC) if that is later. Requests used: 12 of 12; the limit is then 16. A business deadline (2026-11-30 12:00:30 UTC) that has passed "
-        "when you answer moves to 15 minutes after your answer. 2 more rate-limit answers are allowed. "
-        "No look before 2026-11-30 12:01:30 UTC: the provider asked to wait."
+        "from the deadline (2026-11-30 13:00:00 UTC) if that is later. Requests used: 12 of 12; the limit is then 16. "
+        "A business deadline (2026-11-30 12:00:30 UTC) that has passed when you answer moves to 15 minutes after your answer. "
+        "2 more rate-limit answers are allowed. No look before 2026-11-30 12:01:30 UTC: the provider asked to wait."
     )
 
 
