@@ -20,10 +20,10 @@ from sereno.outside.egress.exchange import Exchange, OpenSocket, enter, leave, p
 from sereno.outside.egress.failure import BadRedirect, Failures, classify
 from sereno.outside.egress.limits import GateLimits
 from sereno.outside.egress.resolve import Refused, Resolve, SystemResolver, check_target
-from sereno.outside.egress.signing import authorized
 from sereno.outside.egress.sinking import MOST_DECLINED, Scrubbed, stream_body
 from sereno.outside.egress.wire import Answer, Wire
 from sereno.outside.redaction import Redaction
+from sereno.outside.signing import authorized
 from sereno.outside.url import BadUrl, Target, parse_origin, parse_url
 from sereno.ports import Fetch
 
