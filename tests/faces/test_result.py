@@ -297,6 +297,30 @@ def test_W30_a_result_that_is_gone_is_said(cli: Cli, maker: Maker, quick: QuickC
     done = cli("operation", "result", operation, "--json")
     assert done.code == 6 and done.json["error"]["code"] == "result_not_kept"
     assert "result_expired" in done.json["error"]["message"] and "delivery retry dlv_" in done.json["error"]["hint"]
+    maker.gone = False
+    assert cli("delivery", "retry", done.json["error"]["hint"].strip("`").split()[-1]).code == 0
+    assert cli("operation", "result", operation, "--json").json["error"]["code"] == "result_copying"
+    cli("once")
+    assert cli("operation", "result", operation, "--json").json["copy"] == "kept"
+
+
+def test_W24_the_copy_is_an_action_of_its_own(cli: Cli, maker: Maker, quick: QuickClock) -> None:
+    """It has its own record and key, and its requests are none of the wait's."""
+    operation = waited(cli, maker)
+    rows = cli("delivery", "list", operation, "--json").json["deliveries"]
+    (copy,) = [row for row in rows if row["action_type"] == "keep_result"]
+    assert copy["state"] == "delivered" and copy["attempts"] == 1
+    assert len({row["dedupe_key"] for row in rows}) == len(rows) == 2, "and the end is told by the other"
+    shown = cli("operation", "show", operation, "--json").json
+    assert shown["status_requests_used"] == 1
+
+
+def test_W24_nobody_can_name_the_copy_as_an_action(cli: Cli, folder: Path) -> None:
+    """Neither in the settings nor at the command line."""
+    poll = '[[poll]]\nname = "p"\nevery = "1h"\nsource = { type = "file", path = "/etc/hostname" }\nactions = ["keep_result"]\n'
+    (folder / "sereno.toml").write_text(SETTINGS + poll)
+    done = cli("apply")
+    assert done.code == 2 and "never by hand" in done.err
 
 
 def test_a_result_that_nobody_copies_is_with_the_provider(cli: Cli, maker: Maker, folder: Path, quick: QuickClock) -> None:
