@@ -20,7 +20,16 @@ from sereno.core.observation import Observation, Reply
 from sereno.core.operation import AnswerDecision, Operation, OperationDecision
 from sereno.core.poll import PollDecision, PollSpec, PollState, Verdict
 from sereno.core.quick import quick
-from sereno.core.record import CallRecord, Counts, DeliveryRecord, JournalEntry, OperationRecord, PollRecord, RunRecord
+from sereno.core.record import (
+    CallRecord,
+    Counts,
+    DeliveryRecord,
+    JournalEntry,
+    OperationRecord,
+    PollRecord,
+    RunRecord,
+    StepRecord,
+)
 from sereno.core.values import Json
 from sereno.core.work import DeliveryWork, Kind, Lease, LeaseTimes, OperationWork, PollWork, Principal, Work
 
@@ -550,6 +559,10 @@ class ReadStore(Protocol):
 
     async def calls(self, who: Principal, operation: str) -> Sequence[CallRecord]:
         """The submit and the cancels of one operation, oldest first."""
+        ...
+
+    async def steps(self, who: Principal, operation: str) -> Sequence[StepRecord]:
+        """The committed steps of one operation, oldest first, as the journal holds them: what a replay decides again (W28)."""
         ...
 
     async def contract(self, digest: str) -> Mapping[str, Json]:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sereno.core.call import ProviderCall
+from sereno.core.call import CallAnswer, ProviderCall
 from sereno.core.delivery import Delivery
+from sereno.core.observation import Observation
 from sereno.core.operation import Operation
 from sereno.core.poll import Poll
 from sereno.core.values import Json
@@ -41,6 +42,28 @@ class CallRecord:
     call: ProviderCall
     answer: Mapping[str, Json] | None
     answered_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One committed step of an operation as the journal holds it: what was known, what came back, what was decided (W28).
+
+    `operation` is what the claim handed out, or None where an older version wrote too little of it: its actions by name alone, the key of
+    its call, its input and the body of a call-back left out, its open question by id and end alone. `answer` is that of its call.
+    """
+
+    seq: int
+    run: int
+    operation: Operation | None
+    claimed_at: datetime
+    received_at: datetime
+    observation: Observation | None
+    answer: CallAnswer | None
+    draw: float | None
+    edited: bool
+    """The operation was edited while the step was under way: it kept its state, whatever was decided."""
+    decided: Mapping[str, Json]
+    """The journal row of the decision; instants in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,21 @@
 from collections.abc import Mapping, Sequence
 
 from sereno.core.escalation import Escalation
-from sereno.core.record import CallRecord, Counts, DeliveryRecord, JournalEntry, OperationRecord, PollRecord, RunRecord
+from sereno.core.record import (
+    CallRecord,
+    Counts,
+    DeliveryRecord,
+    JournalEntry,
+    OperationRecord,
+    PollRecord,
+    RunRecord,
+    StepRecord,
+)
 from sereno.core.values import Json
 from sereno.core.work import Principal
 from sereno.ports import Clock, Page
 from sereno.store.executor import Executor
-from sereno.store.reads import counts, pages
+from sereno.store.reads import counts, pages, steps
 
 
 class Reads:
@@ -59,6 +68,10 @@ class Reads:
     async def calls(self, who: Principal, operation: str) -> Sequence[CallRecord]:
         """The submit and the cancels of one operation, oldest first."""
         return await self._executor.read(lambda connection: pages.calls(connection, who.workspace, operation))
+
+    async def steps(self, who: Principal, operation: str) -> Sequence[StepRecord]:
+        """The committed steps of one operation, oldest first; see `steps.steps`."""
+        return await self._executor.read(lambda connection: steps.steps(connection, who.workspace, operation))
 
     async def contract(self, digest: str) -> Mapping[str, Json]:
         """A pinned contract document. Raises NotFound."""
