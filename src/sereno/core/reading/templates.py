@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from typing import cast
 
 from sereno.core.reading.document import nearest
 from sereno.core.values import Json
@@ -82,10 +83,12 @@ def fill_json(template: Json, values: Mapping[str, str], submitted: Json) -> Jso
     if isinstance(template, str):
         return submitted if template == INPUT else fill_text(template, values)
     if isinstance(template, dict):
-        filled = {key: fill_json(inner, values, submitted) for key, inner in template.items() if key != INPUT}  # type: ignore[arg-type]
+        filled: dict[str, object] = {
+            key: fill_json(cast(Json, inner), values, submitted) for key, inner in template.items() if key != INPUT
+        }
         return {**_fields_of(submitted), **filled} if INPUT in template else filled
     if isinstance(template, list):
-        return [fill_json(inner, values, submitted) for inner in template]  # type: ignore[arg-type]
+        return [fill_json(cast(Json, inner), values, submitted) for inner in template]
     return template
 
 
