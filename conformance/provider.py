@@ -21,10 +21,20 @@ from conformance.dialects.speech import Answer, Dialect, Moment, Request
 from conformance.scenario import Scenario, Step
 
 MAIN, OTHER = "127.0.0.1", "127.0.0.2"
-PHRASES = {200: "OK", 201: "Created", 202: "Accepted", 204: "No Content", 302: "Found", 404: "Not Found", 429: "Too Many Requests"}
+PHRASES = {
+    200: "OK",
+    201: "Created",
+    202: "Accepted",
+    204: "No Content",
+    302: "Found",
+    404: "Not Found",
+    429: "Too Many Requests",
+}
 LONGEST_REQUEST = 1 << 20
 DRIP_S = 20.0
 """Virtual seconds between two bytes of a dripping answer."""
+DRIPS = 60
+"""Blanks that a dripping answer begins with."""
 WISH = "Idempotency-Key"
 
 
@@ -195,16 +205,16 @@ class Provider:
                 "same-host": f"{self.bases[0]}{request.path.split('?')[0]}?moved=1",
             }
             self._send(peer, Answer({}, {"Location": places[step.redirect]}, 302), step)
-        elif step.say is None and step.status >= 400:
-            self._send(peer, replace(self._dialect.failure(moment, step.status)), step)
+        elif step.say is None and step.status is not None and step.status >= 400:
+            self._send(peer, self._dialect.failure(moment, step.status), step)
         else:
             answer = self._dialect.look(moment)
-            self._send(peer, replace(answer, status=step.status), step)
+            self._send(peer, replace(answer, status=step.status or answer.status), step)
 
     def _submit(self, peer: socket.socket, request: Request, step: Step) -> None:
         trouble = self._scenario.submit
         if trouble == "slow":
-            self._owe(peer, 180.0)
+            self._owe(peer, 1200.0)
         if trouble == "lost":
             _drop(peer, hard=True)
         moment = self._moment(request, Step(say="running"))
@@ -234,6 +244,8 @@ class Provider:
         if step.body is not None:
             body, spoiled = body_of(step.body, answer.body) if step.body != "duplicate" else (_doubled(body), {})
             headers |= spoiled
+        if step.fault == "drip":
+            body = b" " * DRIPS + body
         if answer.status in (204, 304):
             body = b""
         headers |= {name: header_value(value, CLOCK.now()) for name, value in step.headers.items()}

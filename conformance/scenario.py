@@ -30,9 +30,12 @@ GROUPS = {
 OUTCOMES = ("succeeded", "failed", "stopped", "timed_out")
 """What a waiter can tell its caller: the job succeeded; it ended without success; the waiter stopped and asks; its own limit ended it."""
 WORDS = ("running", "queued", "succeeded", "failed", "cancelled", "expired", "paused", "partial", "unknown", "unknown-terminal")
-"""Classes of words. `running`, `succeeded` and `failed` exist in every dialect; the others are a capability."""
-PLAIN = {"running", "succeeded", "failed"}
+"""Classes of words. `running` and `succeeded` exist in every dialect; the others are a capability."""
+PLAIN = {"running", "succeeded"}
 CAPABILITIES = {
+    "failed": "a word for a failed job",
+    "not-found": "an answer for 'no such job' that is not 'not yet'",
+    "body": "a status answer whose body is read",
     "queued": "a word for a job that has not begun",
     "cancelled": "a word for a cancelled job",
     "expired": "a word for an expired job",
@@ -48,7 +51,8 @@ CAPABILITIES = {
     "status-url": "a status address that the provider gives and can change",
     "persistence": "a wait that is kept outside the process",
     "submit": "the waiter sends the job itself",
-    "http-body": "a status answer of free form",
+    "state": "a field that always says the state",
+    "deadline": "a time limit that the caller sets",
 }
 BODIES = ("html", "empty", "truncated", "duplicate", "nan", "deep", "huge", "bomb", "utf16", "list", "text", "null")
 FAULTS = ("reset", "close", "cut", "drip")
@@ -64,7 +68,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 def seconds(text: object) -> float:
     """Reads "90s", "1.5h", "30d"."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", str(text))
+    match = re.fullmatch(r"(-?\d+(?:\.\d+)?)(ms|s|m|h|d)", str(text))
     if not match:
         raise BadScenario(f"{text!r} is no length of time; write 90s, 15m, 2h or 30d")
     return float(match[1]) * _UNITS[match[2]]
@@ -77,7 +81,7 @@ class Step:
     say: str | None = None
     looks: int | None = None
     until: float | None = None
-    status: int = 200
+    status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str | None = None
     fault: str | None = None
@@ -103,8 +107,7 @@ class Expect:
     """What a correct waiter does."""
 
     outcome: Sequence[str]
-    most: int = 200
-    least: int = 0
+    most: int | None = None
     gaps: Sequence[Gap] = ()
     spacing: float | None = None
     ends_before: float | None = None
@@ -112,6 +115,9 @@ class Expect:
     submits: int | None = None
     same_second: int | None = None
     memory_mb: int | None = None
+    success_after: float | None = None
+    most_in_last: int | None = None
+    last_look_before: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +179,7 @@ def _expect(where: str, table: dict[str, Any]) -> Expect:
     if not table.get("outcome"):
         raise BadScenario(f"{where}: outcome is missing")
     _among(f"{where}: other_host", table.get("other_host"), ("nothing", "no-credential"))
-    for key in ("spacing", "ends_before"):
+    for key in ("spacing", "ends_before", "success_after", "last_look_before"):
         if key in table:
             table[key] = seconds(table[key])
     table["gaps"] = [Gap(gap["after"], seconds(gap["pause"])) for gap in table.get("gaps", ())]
@@ -187,6 +193,8 @@ def _needed(scenario: Scenario) -> set[str]:
         found |= {key for key in (*step.without, *step.beside) if key in CAPABILITIES}
         found |= {"id"} if step.id else set()
         found |= {"poll-hint"} if step.hint is not None else set()
+        found |= {"body"} if step.body and (step.status or 200) < 300 else set()
+        found |= {"not-found"} if step.status == 404 else set()
         found |= {"expiry"} if step.expires is not None else set()
     found |= {"persistence"} if scenario.kill_at or scenario.kill_on_look else set()
     found |= {"submit"} if scenario.submit else set()
@@ -205,7 +213,7 @@ def read(path: Path) -> Scenario:
         if not table.get(key):
             raise BadScenario(f"{where}: {key} is missing")
     _among(f"{where}: group", table["group"], tuple(GROUPS))
-    _among(f"{where}: submit", table.get("submit") or None, ("lost", "slow", "refused"))
+    _among(f"{where}: submit", table.get("submit") or None, ("fine", "lost", "slow", "refused"))
     _among(f"{where}: status_host", table.get("status_host") or None, ("other-host",))
     for key in ("deadline", "down"):
         if key in table:

@@ -1,5 +1,6 @@
 """What a waiter's adapter gets and gives: the stage it plays on, and what it tells its caller at the end."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,13 @@ class Waiter(Protocol):
 
 
 def word_of(error: BaseException) -> str:
-    """An exception in a word, for the table."""
+    """An exception in a word, for the table; without what differs from run to run."""
     name = type(error).__name__
-    return f"{name}: {' '.join(str(error).split())[:80]}" if str(error) else name
+    text = re.sub(
+        r" at 0x[0-9a-f]+", "", re.sub(r"127\.0\.0\.(\d):\d+|127\.0\.0\.(\d)', port=\d+", _place, " ".join(str(error).split()))
+    )
+    return f"{name}: {text[:80]}" if text else name
+
+
+def _place(match: re.Match[str]) -> str:
+    return "provider" if (match[1] or match[2]) == "1" else "other-host"

@@ -1,6 +1,6 @@
 """How the abstract script is spoken to each waiter: one module a wire protocol."""
 
-from conformance.dialects import aws, azure, genai, google, mcp, openai, plain, replicate
+from conformance.dialects import aws, azure, genai, google, mcp, openai, plain, replicate, status
 from conformance.dialects.speech import Dialect
 
 DIALECTS: dict[str, Dialect] = {
@@ -15,5 +15,6 @@ DIALECTS: dict[str, Dialect] = {
         replicate.Prediction(),
         openai.Video(),
         mcp.Tasks(),
+        status.HttpStatus(),
     )
 }

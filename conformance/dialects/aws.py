@@ -11,7 +11,7 @@ class Transcribe(Dialect):
         "queued": "QUEUED", "running": "IN_PROGRESS", "succeeded": "COMPLETED", "failed": "FAILED", "unknown": "RECALIBRATING",
         "unknown-terminal": "ABORTED",
     }  # fmt: skip
-    speaks = frozenset({"result", "error", "id", "http-body", "submit"})
+    speaks = frozenset({"body", "not-found", "state", "result", "error", "id", "submit"})
 
     def kind(self, request: Request) -> str:
         """By the target header."""

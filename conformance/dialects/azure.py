@@ -11,7 +11,7 @@ class Azure(Dialect):
         "queued": "NotStarted", "running": "Running", "succeeded": "Succeeded", "failed": "Failed", "cancelled": "Canceled",
         "unknown": "Recalibrating", "unknown-terminal": "Rejected", "paused": "AwaitingApproval", "partial": "PartiallySucceeded",
     }  # fmt: skip
-    speaks = frozenset({"result", "error", "id", "status-url", "http-body", "submit"})
+    speaks = frozenset({"body", "not-found", "state", "result", "error", "id", "status-url", "submit"})
     look_path = r"/operations/[^/]+"
 
     def look(self, moment: Moment) -> Answer:

@@ -9,7 +9,7 @@ class VideoOperation(GoogleOperation):
 
     name = "genai-video"
     words = {"running": "", "succeeded": "", "failed": ""}
-    speaks = frozenset({"result", "error", "id", "http-body", "submit"})
+    speaks = frozenset({"body", "not-found", "result", "error", "id", "submit"})
     look_path = r"/v1(?:beta)?/models/[^/]+/operations/[^/]+"
     submit_path = r"/v1(?:beta)?/models/[^/]+:predictLongRunning"
 
@@ -32,13 +32,18 @@ class Batch(Dialect):
         "paused": "JOB_STATE_PAUSED", "partial": "JOB_STATE_PARTIALLY_SUCCEEDED", "unknown": "JOB_STATE_RECALIBRATING",
         "unknown-terminal": "JOB_STATE_REJECTED",
     }  # fmt: skip
-    speaks = frozenset({"result", "error", "id", "http-body", "submit"})
+    speaks = frozenset({"body", "not-found", "state", "result", "error", "id", "submit"})
     look_path = r"/v1(?:beta)?/batches/[^/]+"
     submit_path = r"/v1(?:beta)?/models/[^/]+:batchGenerateContent"
 
     def look(self, moment: Moment) -> Answer:
         """The batch as an operation with its state in the metadata."""
-        metadata: Body = {"model": "models/gemini", "state": moment.word(self.words), "createTime": stamp(0), "displayName": "job"}
+        metadata: Body = {
+            "model": "models/gemini",
+            "state": moment.word(self.words),
+            "createTime": stamp(0),
+            "displayName": "job",
+        }
         body: Body = {"name": f"batches/{moment.id}", "metadata": metadata}
         if "id" in moment.step.without:
             del body["name"]

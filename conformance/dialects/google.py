@@ -8,7 +8,7 @@ class GoogleOperation(Dialect):
 
     name = "google-lro"
     words = {"running": "", "succeeded": "", "failed": "", "queued": "", "cancelled": ""}
-    speaks = frozenset({"result", "error", "id", "http-body"})
+    speaks = frozenset({"body", "not-found", "result", "error", "id"})
     look_path = r"/operations/[^/]+"
 
     def response(self, moment: Moment) -> Body:

@@ -13,7 +13,7 @@ class Tasks(Dialect):
         "running": "working", "succeeded": "completed", "failed": "failed", "cancelled": "cancelled", "paused": "input_required",
         "unknown": "recalibrating", "unknown-terminal": "rejected",
     }  # fmt: skip
-    speaks = frozenset({"result", "error", "id", "expiry", "poll-hint", "submit"})
+    speaks = frozenset({"body", "not-found", "state", "result", "error", "id", "expiry", "poll-hint", "submit"})
 
     def kind(self, request: Request) -> str:
         """By the method of the call."""
@@ -31,7 +31,11 @@ class Tasks(Dialect):
         if "state" in step.without:
             del task["status"]
         if moment.has("result"):
-            task["result"] = {"content": [{"type": "text", "text": moment.result_url}], "isError": False, "resultType": "complete"}
+            task["result"] = {
+                "content": [{"type": "text", "text": moment.result_url}],
+                "isError": False,
+                "resultType": "complete",
+            }
         if moment.has("error"):
             task["error"] = {"code": -32603, "message": "the job failed"}
         if step.expires is not None:

@@ -11,7 +11,7 @@ class Video(Dialect):
         "queued": "queued", "running": "in_progress", "succeeded": "completed", "failed": "failed", "unknown": "recalibrating",
         "unknown-terminal": "aborted", "cancelled": "cancelled",
     }  # fmt: skip
-    speaks = frozenset({"error", "id", "expiry", "poll-hint", "http-body", "submit"})
+    speaks = frozenset({"body", "not-found", "state", "error", "id", "expiry", "poll-hint", "submit"})
     look_path = r"/v1/videos/[^/]+"
     submit_path = r"/v1/videos"
 

@@ -12,7 +12,7 @@ class Plain(Dialect):
         "expired": "expired", "paused": "awaiting_approval", "partial": "partially_succeeded", "unknown": "recalibrating",
         "unknown-terminal": "aborted",
     }  # fmt: skip
-    speaks = frozenset({"result", "error", "id", "expiry", "poll-hint", "status-url", "http-body", "submit"})
+    speaks = frozenset({"body", "not-found", "state", "result", "error", "id", "expiry", "poll-hint", "status-url", "submit"})
 
     def look(self, moment: Moment) -> Answer:
         """The job as an object."""

@@ -11,13 +11,16 @@ class Prediction(Dialect):
         "queued": "starting", "running": "processing", "succeeded": "succeeded", "failed": "failed", "cancelled": "canceled",
         "unknown": "recalibrating", "unknown-terminal": "aborted",
     }  # fmt: skip
-    speaks = frozenset({"result", "error", "id", "http-body", "submit"})
+    speaks = frozenset({"body", "not-found", "state", "result", "error", "id", "submit"})
     look_path = r"/v1/predictions/[^/]+"
     submit_path = r"/v1/predictions"
 
     def look(self, moment: Moment) -> Answer:
         """The prediction."""
-        urls = {"get": f"{moment.base}/v1/predictions/{moment.job}", "cancel": f"{moment.base}/v1/predictions/{moment.job}/cancel"}
+        urls = {
+            "get": f"{moment.base}/v1/predictions/{moment.job}",
+            "cancel": f"{moment.base}/v1/predictions/{moment.job}/cancel",
+        }
         body: Body = {
             "id": moment.id, "model": "acme/render", "version": "5c7d5dc6", "input": {}, "logs": "", "output": None, "error": None,
             "status": moment.word(self.words), "created_at": stamp(0), "urls": urls,

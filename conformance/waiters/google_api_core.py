@@ -16,7 +16,7 @@ from conformance.stage import Stage, Told, word_of
 
 NAME = "google-api-core"
 DIALECT = "google-lro"
-OFFERS = ()
+OFFERS = ("deadline",)
 PACKAGES = ("google-api-core", "google-cloud-core", "requests")
 CONFIGURATION = "operation.from_http_json(…, result_type=Struct).result(timeout=deadline), default polling"
 

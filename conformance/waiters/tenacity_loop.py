@@ -12,7 +12,7 @@ from conformance.stage import Stage, Told
 
 NAME = "tenacity"
 DIALECT = "plain"
-OFFERS = ()
+OFFERS = ("deadline",)
 PACKAGES = ("tenacity", "requests")
 CONFIGURATION = (
     "retry=retry_if_result(not ended) | retry_if_exception_type(requests.RequestException), "
