@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path as File
 from typing import cast
 
-from sereno.builtin.providers.paths import compile_path
+from sereno.builtin.paths import compile_path
 from sereno.core.contract import Contract, parse_contract
 from sereno.core.errors import Fault, NotFound, SetupError
 from sereno.core.reading.document import nearest
