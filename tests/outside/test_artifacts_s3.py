@@ -2,17 +2,21 @@
 
 import hashlib
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from sereno.app.keeping import build_artifacts
+from sereno.app.parts import Outside
 from sereno.core.artifact import Artifact
-from sereno.core.errors import NotFound, Unavailable
+from sereno.core.errors import NotFound, SetupError, Unavailable
 from sereno.outside.artifacts.files import FileArtifacts
 from sereno.outside.artifacts.s3 import Bucket, S3Artifacts
 from sereno.outside.egress.gate import Gate
-from sereno.ports import CredentialConfig, Fetch, SecretPlace
+from sereno.ports import ArtifactStore, CredentialConfig, Fetch, SecretPlace
+from sereno.settings import parse_settings
 from tests.outside.rawserver import RawServer, make_gate, ok
 
 KEY, SECRET = "AKIACNRY0123456789AB", "cnry-s3-secret-0123456789abcdefghijklmno"
@@ -55,7 +59,7 @@ def store(gate: Gate, endpoint: str, tmp_path: Path, **more: str) -> S3Artifacts
     return S3Artifacts(gate, Bucket(endpoint, more.pop("bucket", "kept"), "s3", **more), FileArtifacts(tmp_path))
 
 
-async def keep(kept: S3Artifacts, content: bytes, kind: str = "text/plain") -> Artifact:
+async def keep(kept: ArtifactStore, content: bytes, kind: str = "text/plain") -> Artifact:
     """Takes one artifact in."""
     incoming = await kept.incoming(max_bytes=10_000_000)
     assert incoming.begin(200, [("content-type", kind)])
@@ -63,7 +67,7 @@ async def keep(kept: S3Artifacts, content: bytes, kind: str = "text/plain") -> A
     return await incoming.finish()
 
 
-async def content(kept: S3Artifacts, digest: str) -> bytes:
+async def content(kept: ArtifactStore, digest: str) -> bytes:
     """Reads one whole."""
     return b"".join([piece async for piece in kept.read(digest)])
 
@@ -155,3 +159,60 @@ async def test_a_service_that_cannot_be_reached_is_said(tmp_path: Path) -> None:
             await keep(store(gate, url, tmp_path), b"x")
         await gate.close()
     assert files(tmp_path) == []
+
+
+def settings(endpoint: str) -> str:
+    """A deployment that keeps results in the bucket."""
+    place = endpoint.partition("//")[2]
+    credential = f'[credentials.store]\norigin = "{endpoint}"\nscheme = "{AWS4}"\nvalue = {{ env = "RESULT_STORE_KEY" }}\n'
+    return f'[egress]\nallow = ["{place}"]\n{credential}[artifacts.s3]\nendpoint = "{endpoint}"\nbucket = "kept"\ncredential = "store"\n'
+
+
+async def test_W30_the_settings_name_the_bucket(
+    gate: Gate, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is put together from them keeps and reads, with a key from the environment."""
+    monkeypatch.setenv("RESULT_STORE_KEY", f"{KEY}:{SECRET}")
+    loaded = parse_settings(settings(endpoint), tmp_path / "sereno.toml")
+    outside = Outside.build(loaded.settings, loaded)
+    kept = build_artifacts(loaded, outside.gate)
+    assert isinstance(kept, S3Artifacts)
+    artifact = await keep(kept, b"from the settings")
+    assert await content(kept, artifact.digest) == b"from the settings" and kept.trouble() is None
+    await outside.close()
+    assert files(tmp_path) == []
+
+
+def test_without_the_extra_the_settings_say_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is started, and the fault has its line."""
+    loaded = parse_settings(settings("https://s3.example.com"), tmp_path / "sereno.toml")
+    monkeypatch.setitem(sys.modules, "sereno.outside.artifacts.s3", None)
+    with pytest.raises(SetupError, match="aws"):
+        build_artifacts(loaded, make_gate())
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", ".sereno/artifacts"),
+        ('[database]\npath = "db/x.db"\n', "db/artifacts"),
+        ('[artifacts]\nfolder = "results"\n', "results"),
+        ('[artifacts]\nfolder = "/var/results"\n', "/var/results"),
+    ],
+)
+def test_the_folder_is_beside_the_database_unless_it_is_named(tmp_path: Path, text: str, place: str) -> None:
+    """A relative name counts from the settings file."""
+    loaded = parse_settings(text, tmp_path / "sereno.toml")
+    kept = build_artifacts(loaded, make_gate())
+    assert isinstance(kept, FileArtifacts) and kept.root == (tmp_path / place).resolve() and not kept.root.exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", ['bucket = "A_B"', 'bucket = "a"', 'prefix = "../x/"', 'prefix = "x"', 'region = "eu west"', 'more = "x"']
+)
+def test_settings_that_would_change_the_address_are_refused(tmp_path: Path, wrong: str) -> None:
+    """Bucket, prefix and region are words that need no encoding."""
+    name = wrong.partition(" ")[0]
+    lines = [line for line in settings("https://s3.example.com").splitlines() if not line.startswith(name)]
+    with pytest.raises(SetupError, match=name):
+        parse_settings("\n".join([*lines, wrong]), tmp_path / "sereno.toml")
