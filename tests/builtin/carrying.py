@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sereno.builtin.providers.paths import compile_path
+from sereno.builtin.providers.catalogue import compile_path
 from sereno.core.budget import Allowance, Spend
 from sereno.core.call import CallKind, CallState, ProviderCall
 from sereno.core.contract import Contract, parse_contract

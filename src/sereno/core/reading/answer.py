@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 from urllib.parse import urlsplit
 
-from sereno.core.contract import Condition, Contract, FieldTest, JudgeBy, Meaning, Path, ResultField, Rule, Signature, word_of
+from sereno.core.reading.judged import word_of
+from sereno.core.reading.judging import FieldTest, JudgeBy, Path
+from sereno.core.reading.terms import Condition, Contract, Meaning, ResultField, Rule, Signature
 from sereno.core.values import BadJson, Json, canonical, parse_json
 
 STATE_CHARS = 200
