@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from sereno.builtin.rpc import answer_to, header_text
 from sereno.core.call import CallKind, CallOutcome
 from sereno.core.contract import Contract
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, ObservationKind, Reply, read_call, read_observation
+from sereno.core.operation import OperationState
 from sereno.core.values import Json
 from tests.builtin.carrying import NOW, Hops, asked, call, contract, guarded, operation
 from tests.outside.rawserver import RawServer, make_gate
@@ -228,6 +229,25 @@ async def test_a_server_of_another_protocol_version_is_not_asked() -> None:
     reply = await look(server)
     assert isinstance(reply, NoReply) and f"does not speak {OLD}" in reply.message
     assert server.methods() == ["initialize"]
+
+
+async def test_W24_the_result_is_asked_for_only_once_the_wait_has_succeeded() -> None:
+    """A waiting look never sends the blocking request; the copy of the result does, on the same session, counted."""
+    done: dict[str, Callable[[dict[str, Any]], Json]] = {
+        "tasks/get": lambda message: {"result": {"taskId": "t-1", "status": "completed"}},
+        "tasks/result": lambda message: {"result": {"content": [{"type": "text", "text": "here"}]}},
+    }
+    server, hops, provider = Server(done), Hops(), McpProvider()
+    async with RawServer(server) as raw:
+        gate, of = make_gate(f"127.0.0.1:{raw.port}"), operation(f"{raw.url}/mcp", job_id="t-1")
+        waiting = await provider.look(of, tasks(OLD), guarded(gate, hops))
+        assert isinstance(waiting, HttpReply) and "tasks/result" not in server.methods()
+        over = await provider.look(replace(of, state=OperationState.SUCCEEDED), tasks(OLD), guarded(gate, hops))
+        await gate.close()
+    assert isinstance(over, HttpReply) and (over.hops, len(hops.asked)) == (2, 3)
+    assert server.methods()[-2:] == ["tasks/get", "tasks/result"]
+    found = json.loads(over.body)["result"]
+    assert (found["status"], found["result"]["content"][0]["text"]) == ("completed", "here")
 
 
 def _to_another(message: dict[str, Any]) -> Json:

@@ -80,6 +80,15 @@ def with_member(reply: HttpReply, name: str, value: str) -> HttpReply:
     return replace(reply, body=canonical({**message, name: value}))
 
 
+def with_result(reply: HttpReply, result: Mapping[str, Json]) -> HttpReply:
+    """The answer about a task with the task's own result inside its `result`."""
+    message, told = _parsed(reply.body), result_of(reply)
+    if not isinstance(message, dict) or told is None:
+        return reply
+    whole: dict[str, object] = {**message, "result": {**told, "result": dict(result)}}
+    return replace(reply, body=canonical(whole))
+
+
 def _answers(number: int, message: Json) -> bool:
     if not isinstance(message, dict) or not ("result" in message or "error" in message):
         return False

@@ -1,7 +1,8 @@
 """The MCP carrier: tasks of an MCP server over streamable HTTP, in both eras of the protocol (status-polling §3.3).
 
 `2025-11-25` speaks in sessions: `initialize`, `notifications/initialized`, then the request. Servers bind tasks to the session that
-made them, so an answer to a submit carries it as the member `session`, and an operation's parameter `session` is used again.
+made them, so an answer to a submit carries it as the member `session`, and an operation's parameter `session` is used again. The
+result is not in the status: once a wait has succeeded, a look also asks `tasks/result` and answers with it as `result.result`.
 `extension` (`io.modelcontextprotocol/tasks`, protocol 2026-07-28) has no sessions: each request says all there is to know.
 """
 
@@ -9,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
-from typing import Final
+from typing import Final, TypeGuard
 
 from sereno.builtin.calling import send_body, send_request, template_of
-from sereno.builtin.rpc import SESSION, VERSION, Message, answer_to, error_code, header_text, result_of, with_member
+from sereno.builtin.rpc import SESSION, VERSION, Message, answer_to, error_code, header_text, result_of, with_member, with_result
 from sereno.core.call import CallKind, ProviderCall
 from sereno.core.contract import Contract, origin_of
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
-from sereno.core.operation import Operation
+from sereno.core.operation import Operation, OperationState
 from sereno.core.values import Json, to_micros
 from sereno.ports import Fetch, Guarded
 
@@ -78,9 +79,15 @@ class McpProvider:
 
     async def look(self, operation: Operation, contract: Contract, guarded: Guarded) -> Reply:
         """Sends `tasks/get` (or the contract's method), on a session where the era has them."""
-        talk = _Talk(operation.url, operation.account, guarded, counts=True)
+        talk, era = _Talk(operation.url, operation.account, guarded, counts=True), contract.status.era
         request = (contract.status.operation or "tasks/get", {"taskId": operation.job_id})
-        return await self._converse(talk, contract.status.era, operation.parameters, request)
+        reply = await self._converse(talk, era, operation.parameters, request)
+        # A wait that goes on never asks for a result: the request would block until there is one.
+        if era != ERAS[0] or operation.state is not OperationState.SUCCEEDED or not _is_completed(reply):
+            return reply
+        found = await self._converse(talk, era, operation.parameters, ("tasks/result", {"taskId": operation.job_id}))
+        result = result_of(found) if isinstance(found, HttpReply) else None
+        return found if result is None else replace(with_result(reply, result), hops=talk.left, elapsed=talk.spent)
 
     async def send(self, operation: Operation, contract: Contract, call: ProviderCall, guarded: Guarded) -> Reply:
         """Sends `tasks/cancel`, or the `tools/call` that starts a task. Its handshake is not counted: no status is asked for."""
@@ -223,6 +230,11 @@ def _refusal_by_status(reply: HttpReply) -> HttpReply:
     if reply.status >= 300 or code is None:
         return reply
     return replace(reply, status=400 if code in _NOT_DONE else 500)
+
+
+def _is_completed(reply: Reply) -> TypeGuard[HttpReply]:
+    result = result_of(reply) if isinstance(reply, HttpReply) else None
+    return result is not None and result.get("status") == "completed"
 
 
 def _is_gone(reply: HttpReply) -> bool:
