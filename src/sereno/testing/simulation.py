@@ -16,7 +16,7 @@ from typing import TypeVar
 from sereno.builtin.providers.catalogue import Catalogue
 from sereno.builtin.providers.http import HttpProvider
 from sereno.core.budget import Allowance
-from sereno.core.contract import with_states
+from sereno.core.contract import Via, with_states
 from sereno.core.effect import ActionRef, Policy
 from sereno.core.operation import TERMINAL, OperationState, fingerprint
 from sereno.core.poll import PollSpec
@@ -225,7 +225,7 @@ class World:
         plugins = Plugins(
             sources={"sim": SimulatedSource(self._books, clock, self._dice, faults=faults)},
             actions={"sim": SimulatedReceiver(self._books, clock, self._dice, faults=faults, crash=crash)},
-            provider=HttpProvider(),
+            providers={Via.HTTP: HttpProvider()},
             contracts=Catalogue(),
             conditions=CelConditions(),
         )

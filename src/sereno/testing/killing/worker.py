@@ -12,6 +12,7 @@ from sereno.builtin.actions.webhook import WebhookAction
 from sereno.builtin.providers.catalogue import Catalogue
 from sereno.builtin.providers.http import HttpProvider
 from sereno.builtin.sources.http import HttpSource
+from sereno.core.contract import Via
 from sereno.core.errors import NotAllowed
 from sereno.core.values import Json
 from sereno.drivers.loop import Driver
@@ -114,7 +115,7 @@ def _kit(options: Options, store: Store, gate: Gate, trap: Trap) -> Kit:
         plugins=Plugins(
             sources={"http": HttpSource()},
             actions={"webhook": WebhookAction(_no_secret)},
-            provider=HttpProvider(),
+            providers={Via.HTTP: HttpProvider()},
             contracts=Catalogue(),
             conditions=CelConditions(),
         ),
