@@ -216,3 +216,21 @@ def test_settings_that_would_change_the_address_are_refused(tmp_path: Path, wron
     lines = [line for line in settings("https://s3.example.com").splitlines() if not line.startswith(name)]
     with pytest.raises(SetupError, match=name):
         parse_settings("\n".join([*lines, wrong]), tmp_path / "sereno.toml")
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "says"),
+    [
+        ('endpoint = "https://s3.example.com"', 'endpoint = "https://s3.example.com/path"', "without path"),
+        ('endpoint = "https://s3.example.com"', 'endpoint = "s3.example.com"', "without path"),
+        ('endpoint = "https://s3.example.com"', 'endpoint = "https://other.example.com"', "does not sign for"),
+        ('credential = "store"', 'credential = "stone"', "did you mean store"),
+        (f'scheme = "{AWS4}"\n', "", "does not sign for"),
+    ],
+)
+def test_a_bucket_that_could_never_be_written_is_refused_at_the_start(tmp_path: Path, was: str, becomes: str, says: str) -> None:
+    """Not at the first result, when nobody looks."""
+    text = settings("https://s3.example.com").replace(was, becomes)
+    assert text != settings("https://s3.example.com")
+    with pytest.raises(SetupError, match=says):
+        build_artifacts(parse_settings(text, tmp_path / "sereno.toml"), make_gate())
