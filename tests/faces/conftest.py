@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import sereno.app
-from sereno.faces.cli import verbs_wait
 from sereno.faces.cli.commands import run_command
+from sereno.faces.cli.verbs import wait as verbs_wait
 from sereno.outside.clock import SystemClock
 from tests.faces.provider import CANCEL, CONTRACT, IDEMPOTENT, PUSHED, Provider
 

@@ -113,49 +113,53 @@ class Books:
         return [request for request in self.requests if request[0] == method]
 
 
+class _Answers(BaseHTTPRequestHandler):
+    """Answers by the books of its provider."""
+
+    books: Books
+
+    def do_GET(self) -> None:
+        self.books.requests.append(("GET", self.path, None))
+        job = self.path.rpartition("/")[2]
+        look = self.books.looks.get(job, 0)
+        self.books.looks[job] = look + 1
+        word = "canceled" if job in self.books.cancelled else self.books.script[min(look, len(self.books.script) - 1)]
+        self._answer(200, {"id": job, "status": word, "error": "out of paper" if word == "failed" else None})
+
+    def do_POST(self) -> None:
+        key = self.headers.get("Idempotency-Key")
+        self.books.requests.append(("POST", self.path, key))
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        if self.path.endswith("/cancel"):
+            self.books.cancelled.add(self.path.split("/")[-2])
+            return self._answer(202, {})
+        self.books.bodies.append(json.loads(body))
+        if self.books.submit_status >= 300:
+            return self._answer(self.books.submit_status, {"error": "not this one"})
+        job = self.books.keys.setdefault(key or f"none-{len(self.books.keys)}", f"job-{len(self.books.keys) + 1}")
+        return self._answer(self.books.submit_status, {"id": job, "status": "queued"})
+
+    def _answer(self, status: int, body: object) -> None:
+        sent = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(sent)))
+        for name, value in self.books.headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(sent)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keeps quiet."""
+
+
 class Provider:
     """The server."""
 
     def __init__(self) -> None:
         self.books = Books()
-        books = self.books
-
-        class Answers(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                books.requests.append(("GET", self.path, None))
-                job = self.path.rpartition("/")[2]
-                look = books.looks.get(job, 0)
-                books.looks[job] = look + 1
-                word = "canceled" if job in books.cancelled else books.script[min(look, len(books.script) - 1)]
-                self._answer(200, {"id": job, "status": word, "error": "out of paper" if word == "failed" else None})
-
-            def do_POST(self) -> None:
-                key = self.headers.get("Idempotency-Key")
-                books.requests.append(("POST", self.path, key))
-                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-                if self.path.endswith("/cancel"):
-                    books.cancelled.add(self.path.split("/")[-2])
-                    return self._answer(202, {})
-                books.bodies.append(json.loads(body))
-                if books.submit_status >= 300:
-                    return self._answer(books.submit_status, {"error": "not this one"})
-                job = books.keys.setdefault(key or f"none-{len(books.keys)}", f"job-{len(books.keys) + 1}")
-                return self._answer(books.submit_status, {"id": job, "status": "queued"})
-
-            def _answer(self, status: int, body: object) -> None:
-                sent = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(sent)))
-                for name, value in books.headers:
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(sent)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Keeps quiet."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        answers = type("Answers", (_Answers,), {"books": self.books})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), answers)
         self._server.daemon_threads = True
         self.base = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

@@ -16,8 +16,8 @@ import structlog
 import sereno.app
 from sereno.app import open_app
 from sereno.app.parts import Outside
-from sereno.faces.cli import verbs_wait
 from sereno.faces.cli.commands import run_command
+from sereno.faces.cli.verbs import wait as verbs_wait
 from sereno.outside.credentials import Unusable
 from sereno.settings import load_settings
 from tests.faces.conftest import QuickClock

@@ -12,8 +12,8 @@ import structlog
 import sereno.app
 from sereno.app import open_app
 from sereno.core.errors import SetupError
-from sereno.faces.cli import verbs_wait
 from sereno.faces.cli.commands import run_command
+from sereno.faces.cli.verbs import wait as verbs_wait
 from sereno.service.polls import read_model
 from sereno.settings import parse_settings
 from tests.faces.conftest import QuickClock

@@ -12,8 +12,8 @@ import sereno
 from sereno.app import Sereno, open_app
 from sereno.core.errors import NotAllowed, RequestError, SetupError, TooMuch
 from sereno.core.work import Principal
-from sereno.service.changes import differences
 from sereno.service.operations import Wanted, WantedSubmit
+from sereno.service.waiting.changes import differences
 from sereno.settings import parse_settings
 from tests.faces.provider import CANCEL, CONTRACT, IDEMPOTENT, PUSHED
 

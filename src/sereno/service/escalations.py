@@ -8,8 +8,8 @@ from sereno.core.escalation import Escalation, Option, Verb
 from sereno.core.operation import AnswerDecision, Operation, decide_answer
 from sereno.core.record import OperationRecord
 from sereno.ports import AnswerRule, Given, Page
-from sereno.service.changes import present_document
 from sereno.service.deps import Deps
+from sereno.service.waiting.changes import present_document
 
 SHORTEST_DIGEST = 8
 

@@ -14,12 +14,12 @@ from sereno.core.record import CallRecord, DeliveryRecord, JournalEntry, Operati
 from sereno.core.values import Json
 from sereno.core.waiting.lifecycle import LIVE
 from sereno.ports import NewOperation, NewSubmit, Page
-from sereno.service import changes, submits
 from sereno.service.actions import resolve_actions
-from sereno.service.changes import ContractChange, Proposal
 from sereno.service.deps import Deps
 from sereno.service.guess import secrets_of
-from sereno.service.wanted import (
+from sereno.service.waiting import changes, submits
+from sereno.service.waiting.changes import ContractChange, Proposal
+from sereno.service.waiting.wanted import (
     Terms,
     Wanted,
     WantedSubmit,
@@ -66,8 +66,8 @@ class _Agreed:
 
     contract: Contract
     document: Mapping[str, Json]
-    url: str
     account: str
+    pool: str
     limits: Limits
     actions: Sequence[ActionRef]
 
@@ -87,8 +87,9 @@ class Operations:
         document = read_document(deps, wanted)
         contract = deps.plugins.contracts.contract(document)
         faults = secrets_of(deps, {"job": wanted.job_id}, "wait")
-        agreed = self._agree(wanted, document, _url(contract, wanted, faults), faults)
-        new = _new_wait(deps, wanted, agreed, await deps.definitions.now())
+        url = _url(contract, wanted, faults)
+        agreed = self._agree(wanted, document, url, faults)
+        new = _new_wait(deps, wanted, agreed=agreed, url=url, now=await deps.definitions.now())
         return await self._store(new, agreed)
 
     async def submit(self, wanted: WantedSubmit) -> Registered:
@@ -112,6 +113,7 @@ class Operations:
         """Checks what a wait and a submit have in common; every fault is listed at once. Raises SetupError, RequestError, NotAllowed."""
         deps = self._deps
         contract = deps.plugins.contracts.contract(document)
+        url = url or wanted.base or ""
         account = account_of(deps, contract, wanted, url)
         faults += credential_faults(deps, account)
         faults += secrets_of(deps, texts_of(wanted), "wait")
@@ -123,7 +125,7 @@ class Operations:
             raise SetupError("this wait is not right; nothing was stored", faults)
         refuse_unproven(contract, wanted)
         refuse_address(deps, url)
-        return _Agreed(contract, document, url, account, limits, actions)
+        return _Agreed(contract, document, account, pool_of(contract, account, url), limits, actions)
 
     async def _store(self, new: NewOperation, agreed: _Agreed) -> Registered:
         record, is_new = await self._deps.definitions.register(self._deps.who, new)
@@ -246,7 +248,7 @@ def _new_submit(deps: Deps, wanted: WantedSubmit, agreed: _Agreed, now: datetime
         parameters=parameters,
         fingerprint=submits.submit_fingerprint(contract.name, agreed.account, parameters, submit),
         allowance=allowance_of(agreed.limits, wanted, now),
-        pool=pool_of(contract, agreed.account, agreed.url),
+        pool=agreed.pool,
         first_look_at=now,
         user=deps.who.user,
         assistant_task_id=wanted.assistant_task_id,
@@ -262,8 +264,8 @@ def _parameters(wanted: Terms) -> Mapping[str, str]:
     return {**wanted.parameters, **({"base": wanted.base} if wanted.base is not None else {})}
 
 
-def _new_wait(deps: Deps, wanted: Wanted, agreed: _Agreed, now: datetime) -> NewOperation:
-    contract, url = agreed.contract, agreed.url
+def _new_wait(deps: Deps, wanted: Wanted, *, agreed: _Agreed, url: str, now: datetime) -> NewOperation:
+    contract = agreed.contract
     allowance = allowance_of(agreed.limits, wanted, now)
     pushed_only = contract.via is Via.PUSH
     return NewOperation(
@@ -275,7 +277,7 @@ def _new_wait(deps: Deps, wanted: Wanted, agreed: _Agreed, now: datetime) -> New
         parameters=_parameters(wanted),
         fingerprint=fingerprint(contract.name, agreed.account, wanted.job_id, url),
         allowance=allowance,
-        pool=pool_of(contract, agreed.account, url),
+        pool=agreed.pool,
         first_look_at=allowance.stops_at()[0] if pushed_only else now + contract.delays.first,
         user=deps.who.user,
         assistant_task_id=wanted.assistant_task_id,

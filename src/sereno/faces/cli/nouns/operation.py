@@ -14,8 +14,8 @@ from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.decisions import show_change, show_proposal
 from sereno.faces.cli.show.operations import copy_row, list_operations, operation_row, progress_line, show_operation
 from sereno.faces.cli.show.story import show_story, story_rows
-from sereno.faces.cli.verbs_wait import driven
-from sereno.service.changes import MAX_PUSH
+from sereno.faces.cli.verbs.wait import driven
+from sereno.service.waiting.changes import MAX_PUSH
 
 if TYPE_CHECKING:
     from sereno.app import Sereno
@@ -128,7 +128,7 @@ def push(
     content_type: Annotated[str, Parameter(name="--content-type", help="Its media type.")] = "application/json",
     flags: Flags = DEFAULT,
 ) -> int:
-    """Hand over a provider's call-back. It makes the next look due earlier, but never inside a wait that the provider asked for."""
+    """Hand over a provider's call-back. The next look comes earlier, but never inside a wait that the provider asked for."""
 
     async def hand_over(sereno: "Sereno", out: Output) -> int:
         given = b"" if body is None else read_given("--body", body, MAX_PUSH)

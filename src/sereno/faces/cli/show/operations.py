@@ -40,7 +40,7 @@ def exit_code_of(operation: Operation) -> int:
 def operation_row(record: OperationRecord, calls: Sequence[CallRecord] | None = None) -> dict[str, Any]:
     """An operation as data, under the names of W46; `calls` are its submit and cancels, where they were read."""
     operation = record.operation
-    allowance, spend, question = operation.allowance, operation.spend, operation.open_escalation
+    allowance, question = operation.allowance, operation.open_escalation
     return {
         "operation_id": operation.id,
         "assistant_task_id": operation.assistant_task_id,
@@ -59,12 +59,7 @@ def operation_row(record: OperationRecord, calls: Sequence[CallRecord] | None = 
         "submitted_at": operation.submitted_at,
         "deadline_at": allowance.deadline_at,
         "business_deadline_at": allowance.business_deadline_at,
-        "max_status_requests": allowance.max_status_requests,
-        "max_transport_failures": allowance.max_transport_failures,
-        "max_throttles": allowance.max_throttles,
-        "status_requests_used": spend.status_requests,
-        "transport_failures_used": spend.transport_failures,
-        "throttles_used": spend.throttles,
+        **_counts(operation),
         "last_known_state": operation.last_state,
         "last_http_status": operation.last_http_status,
         "next_poll_at": operation.next_poll_at,
@@ -80,6 +75,18 @@ def operation_row(record: OperationRecord, calls: Sequence[CallRecord] | None = 
         **({} if calls is None else {"calls": [call_row(call) for call in calls]}),
         "leased_until": record.leased_until,
         "updated_at": record.updated_at,
+    }
+
+
+def _counts(operation: Operation) -> dict[str, int]:
+    allowance, spend = operation.allowance, operation.spend
+    return {
+        "max_status_requests": allowance.max_status_requests,
+        "max_transport_failures": allowance.max_transport_failures,
+        "max_throttles": allowance.max_throttles,
+        "status_requests_used": spend.status_requests,
+        "transport_failures_used": spend.transport_failures,
+        "throttles_used": spend.throttles,
     }
 
 

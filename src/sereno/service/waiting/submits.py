@@ -15,7 +15,7 @@ from sereno.core.record import CallRecord
 from sereno.core.values import Json, canonical, digest, from_micros, to_micros
 from sereno.ports import NewOperation, NewSubmit
 from sereno.service.deps import Deps
-from sereno.service.wanted import WantedSubmit
+from sereno.service.waiting.wanted import WantedSubmit
 
 MAX_INPUT = 1_000_000
 """Bytes of a submit's input as JSON."""

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from sereno.faces.cli.output import Output
 from sereno.faces.cli.pulse import running
 from sereno.faces.cli.session import DEFAULT, Flags, run
-from sereno.faces.cli.verbs_setup import tell_applied
+from sereno.faces.cli.verbs.setup import tell_applied
 
 if TYPE_CHECKING:
     from sereno.app import Sereno

@@ -13,9 +13,9 @@ from sereno.faces.cli.output import EXIT_OK, Output, safe
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.operations import operation_row
 from sereno.faces.cli.terms import JOB, LIMITS, TELL, AllFlags, JobFlags, LimitFlags, TellFlags, terms_of
-from sereno.faces.cli.verbs_wait import follow
+from sereno.faces.cli.verbs.wait import follow
 from sereno.service.operations import Registered, WantedSubmit
-from sereno.service.submits import MAX_INPUT
+from sereno.service.waiting.submits import MAX_INPUT
 
 if TYPE_CHECKING:
     from sereno.app import Sereno

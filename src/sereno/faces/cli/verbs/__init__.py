@@ -1,0 +1,1 @@
+"""The bare verbs: `init`, `up`, `once`, `wait`, `submit`, `apply`, `demo`, `doctor`, `backup`, `restore`."""

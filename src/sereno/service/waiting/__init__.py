@@ -1,0 +1,1 @@
+"""What `operations` is made of: what callers say, submits, and what people change."""
