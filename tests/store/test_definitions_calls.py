@@ -435,3 +435,34 @@ async def test_W35_a_call_back_while_a_person_is_asked_waits_for_the_answer(stag
     assert record.operation.allowance.max_status_requests == 0, "it is never asked, whatever the answer allows"
     work = await stage.claim_operation()
     assert work.operation.pushed is not None and not work.operation.reserved
+
+
+async def test_W35_a_call_back_never_hurries_a_call(stage: Stage) -> None:
+    """A submit that waits out its throttling is not sent sooner because the provider called back; the body is read after it."""
+    none = allowance(deadline_at=stage.now + DEADLINE, max_status_requests=0)
+    operation = await submitting(stage, allowance=none, pushed_only=True)
+    for before in (True, False):
+        work = await stage.claim_operation()
+        if before:
+            await stage.store.definitions.change_operation(SYSTEM, operation, push())
+        again = stage.now + timedelta(seconds=20)
+        await stage.work.commit_operation(work, settled(work, stage.now, CallState.QUEUED, answer(CallOutcome.THROTTLED)))
+        if not before:
+            await stage.store.definitions.change_operation(SYSTEM, operation, push(b"newer"))
+        assert (await stage.store.reads.operation(ANNA, operation)).due == again
+        stage.clock.at = again
+    work = await stage.claim_operation()
+    await stage.work.commit_operation(work, accepted(work, stage.now, due=stage.now + DEADLINE, next_poll_at=None))
+    reading = await stage.claim_operation()
+    assert reading.operation.pushed is not None and reading.operation.pushed.body == b"newer"
+
+
+async def test_W43_a_call_back_does_not_wake_what_is_parked(stage: Stage) -> None:
+    """Our mistake is not repeated because something came in; the body waits with the operation."""
+    operation = await push_only(stage)
+    await stage.store.definitions.change_operation(SYSTEM, operation, push())
+    work = await stage.claim_operation()
+    await stage.work.park(work, reason="a bug")
+    record = await stage.store.definitions.change_operation(SYSTEM, operation, push(b"newer"))
+    assert record.due == stage.now + DEADLINE
+    assert await stage.claim() == []

@@ -67,7 +67,7 @@ def _refuse_decided(operation: Operation, decision: AnswerDecision) -> None:
 
 
 _PUSH = """
-UPDATE operation SET pushed_at = coalesce(:pushed_at, pushed_at), woken_at = CASE WHEN :held AND :live THEN :now ELSE woken_at END,
+UPDATE operation SET pushed_at = coalesce(:pushed_at, pushed_at), woken_at = CASE WHEN :held THEN :now ELSE woken_at END,
     due = CASE WHEN :held OR NOT :live THEN due ELSE min(due, coalesce(:due, due)) END,
     next_poll_at = CASE WHEN :held OR NOT :live THEN next_poll_at ELSE :next_poll_at END, updated_at = :now
 WHERE workspace = :workspace AND id = :id
@@ -80,7 +80,9 @@ def _note_pushed(request: Request, found: Found, decision: AnswerDecision) -> No
     operation, due = found.operation, micros(decision.due)
     kept = decision.pushed if operation.state not in TERMINAL else None
     pushed_at = None if kept is None else keep_pushed(request.connection, request.workspace, operation.id, kept)
-    held, live = found.row["lease_until"] is not None, operation.state in LIVE and found.row["parked"] is None
+    held = found.row["lease_until"] is not None
+    # A call that is to be made comes first, at its own time; a parked row waits for its end.
+    live = operation.state in LIVE and found.row["parked"] is None and found.row["call"] is None
     values = {
         "workspace": request.workspace,
         "id": operation.id,

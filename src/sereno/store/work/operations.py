@@ -112,7 +112,7 @@ def _planned(commit: OperationCommit, fence: Values, now: int) -> _Plan:
     due, next_poll_at = micros(decision.due), micros(decision.next_poll_at)
     if edited:
         due = now if call is not None else _edited_due(fence, decision, now)
-    if state in LIVE and due is not None:
+    if state in LIVE and due is not None and call is None:
         due, next_poll_at = _woken(commit, fence, (due, next_poll_at), now=now, unread=pushed_at is not None)
     pins = load_pins(fence["pins"])
     return _Plan(
