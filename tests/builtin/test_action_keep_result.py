@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,16 @@ import pytest
 
 from sereno.builtin.actions.keep_result import KeepResultAction
 from sereno.builtin.keeping import file_name, last_piece
+from sereno.builtin.providers.http import HttpProvider
+from sereno.core.contract import Contract
 from sereno.core.delivery import Outcome, OutcomeKind
 from sereno.core.effect import Policy
+from sereno.core.observation import NoReply, NoReplyKind
+from sereno.core.reading.calls import Via
 from sereno.outside.artifacts.files import FileArtifacts
 from sereno.outside.egress.limits import GateLimits
-from tests.builtin.kept import JSON, SECRET, Site, World
+from tests.builtin.feeds.scripted import Script, answer, guarded
+from tests.builtin.kept import JSON, SECRET, Site, World, contract_of
 from tests.outside.rawserver import ok
 from tests.outside.test_artifacts_names import NAMES
 
@@ -426,3 +432,26 @@ async def test_a_contract_that_is_gone_is_said(world: World) -> None:
     """The pinned document is what decides; without it nothing is asked."""
     outcome = await world.keep(URL, contract_digest="0" * 64)
     assert outcome.kind is OutcomeKind.REFUSED and "contract" in outcome.message and world.site.asked == []
+
+
+async def test_a_download_has_its_own_deadline_and_the_look_has_that_of_every_call(world: World) -> None:
+    """A large result may take longer than a call may; the lease is prolonged meanwhile."""
+
+    async def contract(digest: str) -> Contract:
+        return contract_of(URL)
+
+    script = Script(
+        [answer('{"id":"j1","status":"done","output":{"url":"https://x.example/a"}}', content_type="application/json")]
+    )
+    script.replies.append(NoReply(NoReplyKind.TIMEOUT, "no complete answer", sent=True))
+    action = KeepResultAction({Via.HTTP: HttpProvider()}, contract, world.store, timedelta(minutes=30))
+    checks: list[int] = []
+
+    async def check() -> None:
+        checks.append(1)
+
+    outcome = await action.perform(world.made(), guarded(script, seconds=7, before_first_byte=check))
+    assert outcome.kind is OutcomeKind.RETRY
+    assert [asked.total_deadline for asked in script.asked] == [timedelta(seconds=7), timedelta(minutes=30)]
+    assert len(checks) == 2, "the lease is looked at before each request"
+    assert script.asked[1].max_bytes == 100_000_000 and script.asked[1].credential is None

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from sereno.builtin.actions.keep_result import KeepResultAction
@@ -62,12 +63,12 @@ def _wrong(fault: Fault) -> SetupError:
 
 
 def with_kept_results(
-    plugins: Plugins, pinned: Callable[[str], Awaitable[Mapping[str, Json]]], artifacts: ArtifactStore
+    plugins: Plugins, pinned: Callable[[str], Awaitable[Mapping[str, Json]]], artifacts: ArtifactStore, longest: timedelta
 ) -> Plugins:
     """The plug-ins and the action that copies results; `pinned` reads a stored contract document by its digest."""
 
     async def contract_of(digest: str) -> Contract:
         return plugins.contracts.contract(await pinned(digest))
 
-    action = KeepResultAction(plugins.providers, contract_of, artifacts)
+    action = KeepResultAction(plugins.providers, contract_of, artifacts, longest)
     return replace(plugins, actions={**plugins.actions, action.type: action})

@@ -83,7 +83,7 @@ def _assemble(loaded: Loaded, store: Store, outside: Outside, plugins: Plugins, 
     app: list[Sereno] = []
     reads = Reads(store.executor, clock=seams.clock)
     artifacts = build_artifacts(loaded, outside.gate)
-    plugins = with_kept_results(plugins, reads.contract, artifacts)
+    plugins = with_kept_results(plugins, reads.contract, artifacts, loaded.settings.artifacts.longest)
     deps = Deps(
         definitions=Definitions(store.executor, clock=seams.clock, ids=seams.ids),
         reads=reads,

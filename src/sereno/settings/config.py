@@ -135,7 +135,17 @@ class ArtifactsModel(Strict):
     """`[artifacts]`: where results are kept."""
 
     folder: str | None = Field(default=None, description="Default: artifacts beside the database.")
+    longest: Duration = Field(
+        default=timedelta(minutes=10),
+        description="The longest that one download may take in all; the lease is prolonged meanwhile.",
+    )
     s3: S3Model | None = Field(default=None, description="Keep them in a bucket; the folder then holds what is on its way.")
+
+    @model_validator(mode="after")
+    def _some_time(self) -> "ArtifactsModel":
+        if not timedelta(0) < self.longest <= timedelta(days=1):
+            raise ValueError("longest must be more than 0s and at most 1d")
+        return self
 
 
 class Settings(Strict):

@@ -52,10 +52,19 @@ class KeepResultAction:
     type = "keep_result"
     default_policy = Policy.KEYED
 
-    def __init__(self, providers: Mapping[Via, Provider], contract_of: ContractOf, artifacts: ArtifactStore) -> None:
+    def __init__(
+        self,
+        providers: Mapping[Via, Provider],
+        contract_of: ContractOf,
+        artifacts: ArtifactStore,
+        longest: timedelta = timedelta(minutes=10),
+    ) -> None:
+        """`longest` bounds one download in all. It may outlast a lease, which the driver prolongs meanwhile; should that be lost, the
+        other worker's copy ends the same."""
         self._providers = providers
         self._contract_of = contract_of
         self._artifacts = artifacts
+        self._longest = longest
 
     def check(self, options: Mapping[str, Json], *, origin: str) -> Sequence[Fault]:
         """Refuses whatever a person wrote; for what the core built, lists what is missing."""
@@ -145,7 +154,7 @@ class KeepResultAction:
         incoming = await self._incoming(keep)
         sink = Watched(incoming)
         try:
-            reply = await guarded.transport.fetch(_fetch(part, keep, sink, guarded))
+            reply = await guarded.transport.fetch(_fetch(part, keep, sink, replace(guarded, total_deadline=self._longest)))
             if part.credential is not None and reply.status in (401, 403):
                 raise refuse(f"the credential is not accepted where the result is ({reply.status})")
             if (stop := judge(reply, sink, keep, guarded.now)) is not None:
