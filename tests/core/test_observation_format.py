@@ -22,11 +22,6 @@ def read(reply: Reply, contract: object = ACME, **asked: object) -> Observation:
     return read_observation(contract, replace(ASKED, **asked), reply, received_at=NOW)  # type: ignore[arg-type]
 
 
-def test_the_floor_of_a_test(kind: JudgeBy = JudgeBy.PRESENT) -> None:
-    """Without a word a test asks for something that is there."""
-    assert FieldTest(Dotted("a")).kind is kind
-
-
 @pytest.mark.parametrize(
     ("kind", "value", "met", "not_met"),
     [

@@ -163,7 +163,6 @@ def apply(operation: Operation, decision: OperationDecision) -> Operation:
         open_escalation=escalation if escalation is not None else operation.open_escalation,
         reserved=False,
         pins=decision.pins,
-        url=decision.url or operation.url,
         pushed=None,
         **_called(operation, decision),
     )
@@ -172,8 +171,11 @@ def apply(operation: Operation, decision: OperationDecision) -> Operation:
 def _called(operation: Operation, decision: OperationDecision) -> dict[str, Any]:
     """The job that a submit named, and the open call: one in doubt is found interrupted by the next claim."""
     job, settled, call = decision.job, decision.call, operation.call
+    url = decision.url or operation.url
     named = (
-        {"job_id": job.job_id, "url": job.url, "parameters": job.parameters, "submitted_at": decision.received_at} if job else {}
+        {"job_id": job.job_id, "url": job.url, "parameters": job.parameters, "submitted_at": decision.received_at}
+        if job
+        else {"url": url}
     )
     if call is None or settled is None:
         return named
