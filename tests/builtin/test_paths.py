@@ -5,7 +5,7 @@ from time import process_time
 
 import pytest
 
-from sereno.builtin.paths import MAX_STEPS, compile_path
+from sereno.builtin.contracts.paths import MAX_STEPS, compile_path
 
 BODY: dict[str, object] = {"a": {"b": 1}, "c": [{"d": 2}, {"d": 3}], "x y": 3, "n": [3, 1, 2], "t": ["x", "yz"], "l": [[1], [2]]}
 

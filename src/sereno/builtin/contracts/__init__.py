@@ -1,1 +1,1 @@
-"""Contracts that ship with Sereno: data only, one TOML document each, read by `builtin/providers/catalogue.py`."""
+"""Contracts that ship with Sereno, one TOML document each, and the paths that contracts use; read by `builtin/providers/catalogue.py`."""

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path as File
 from typing import cast
 
-from sereno.builtin.paths import compile_path
+from sereno.builtin.contracts.paths import compile_path
 from sereno.core.contract import Contract, parse_contract
 from sereno.core.errors import Fault, NotFound, SetupError
 from sereno.core.reading.document import nearest
