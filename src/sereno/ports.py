@@ -74,7 +74,8 @@ class SecretPlace:
 class CredentialConfig:
     """One `[credentials.NAME]` table. The value is sent as `header: scheme value`, and only to `origin` (`https://host[:port]`).
 
-    `scheme` may be empty (the value alone) or `Basic` (then the value is `user:password`). Rows and logs hold the NAME only.
+    `scheme` may be empty (the value alone) or `Basic` (then the value is `user:password`). With `AWS4-HMAC-SHA256` the value signs
+    requests (`ACCESS_KEY_ID:SECRET[:SESSION_TOKEN]`) and is never sent itself. Rows and logs hold the NAME only.
     """
 
     origin: str

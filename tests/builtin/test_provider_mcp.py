@@ -12,9 +12,11 @@ from sereno.builtin.providers.mcp import McpProvider
 from sereno.builtin.rpc import answer_to, header_text
 from sereno.core.call import CallKind, CallOutcome
 from sereno.core.contract import Contract
+from sereno.core.errors import LeaseLost
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, ObservationKind, Reply, read_call, read_observation
 from sereno.core.operation import OperationState
 from sereno.core.values import Json
+from sereno.ports import BeforeHop
 from tests.builtin.carrying import NOW, Hops, asked, call, contract, guarded, operation
 from tests.outside.rawserver import RawServer, make_gate
 
@@ -105,7 +107,7 @@ def stream(answer: str) -> str:
 
 
 async def look(
-    server: Server, *, era: str = OLD, provider: McpProvider | None = None, hops: Hops | None = None, **more: str
+    server: Server, *, era: str = OLD, provider: McpProvider | None = None, hops: BeforeHop | None = None, **more: str
 ) -> Reply:
     """One status step at the server."""
     async with RawServer(server) as raw:
@@ -113,7 +115,7 @@ async def look(
 
 
 async def look_at(
-    raw: RawServer, *, era: str = OLD, provider: McpProvider | None = None, hops: Hops | None = None, **more: str
+    raw: RawServer, *, era: str = OLD, provider: McpProvider | None = None, hops: BeforeHop | None = None, **more: str
 ) -> Reply:
     """One status step at a server that goes on."""
     gate, job = make_gate(f"127.0.0.1:{raw.port}"), more.pop("job_id", "t-1")
@@ -124,7 +126,7 @@ async def look_at(
         await gate.close()
 
 
-async def send(server: Server, kind: CallKind, *, era: str = OLD, hops: Hops | None = None) -> Reply:
+async def send(server: Server, kind: CallKind, *, era: str = OLD, hops: BeforeHop | None = None) -> Reply:
     """One submit or cancel at the server."""
     async with RawServer(server) as raw:
         gate, base = make_gate(f"127.0.0.1:{raw.port}"), f"{raw.url}/mcp"
@@ -167,6 +169,18 @@ async def test_W09_without_a_request_left_the_handshake_ends(most: int) -> None:
     assert isinstance(reply, NoReply) and (reply.sent, reply.hops) == (True, most + 1)
     assert "tasks/get" not in server.methods()
     assert kind_of(reply) is ObservationKind.TRANSPORT
+
+
+async def test_W32_a_handshake_that_took_until_the_deadline_ends_there() -> None:
+    """The send guard stops the request that follows; what left before is told."""
+
+    async def stop(origin: str) -> bool:
+        raise LeaseLost("the deadline has passed")
+
+    server = Server()
+    reply = await look(server, hops=stop)
+    assert isinstance(reply, NoReply) and (reply.kind, reply.sent, reply.hops) == (NoReplyKind.CANCELLED, True, 1)
+    assert server.methods() == ["initialize"]
 
 
 async def test_the_answer_is_found_in_an_event_stream() -> None:

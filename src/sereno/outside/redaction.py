@@ -15,7 +15,17 @@ from sereno.outside.secret import MASK, Secret
 SHORTEST = 6
 """A shorter value would blacken ordinary text; credentials refuse it."""
 
-_NOISY = ("aiohttp", "aiohttp.access", "aiohttp.client", "aiohttp.internal", "httpx", "httpcore", "urllib3", "asyncio")
+_NOISY = (
+    "aiohttp",
+    "aiohttp.access",
+    "aiohttp.client",
+    "aiohttp.internal",
+    "asyncio",
+    "botocore",
+    "httpx",
+    "httpcore",
+    "urllib3",
+)
 _MARKERS = (b"&#", b"\\", b"%")
 _MASK_BYTES = MASK.encode()
 _MUCH = 1_000_000

@@ -6,10 +6,10 @@ from sereno.builtin.awsservice import service
 from sereno.builtin.calling import look_values, send_body, template_of
 from sereno.builtin.sigv4 import SigV4
 from sereno.core.call import ProviderCall
-from sereno.core.contract import Contract, origin_of
+from sereno.core.contract import Contract
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.core.operation import Operation
-from sereno.core.reading.address import fill_body
+from sereno.core.reading.address import fill_body, origin_of
 from sereno.core.reading.calls import Call
 from sereno.core.values import Json
 from sereno.ports import Fetch, Guarded

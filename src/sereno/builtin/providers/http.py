@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from sereno.builtin.calling import look_request, send_request
 from sereno.core.call import ProviderCall
-from sereno.core.contract import Contract, origin_of
+from sereno.core.contract import Contract
 from sereno.core.observation import NoReply, NoReplyKind, Reply
 from sereno.core.operation import Operation
-from sereno.core.reading.address import Filled
+from sereno.core.reading.address import Filled, origin_of
 from sereno.ports import Fetch, Guarded
 
 MAX_BODY = 10_000_000

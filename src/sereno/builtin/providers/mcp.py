@@ -15,9 +15,11 @@ from typing import Final, TypeGuard
 from sereno.builtin.calling import send_body, send_request, template_of
 from sereno.builtin.rpc import SESSION, VERSION, Message, answer_to, error_code, header_text, result_of, with_member, with_result
 from sereno.core.call import CallKind, ProviderCall
-from sereno.core.contract import Contract, origin_of
+from sereno.core.contract import Contract
+from sereno.core.errors import LeaseLost
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.core.operation import Operation, OperationState
+from sereno.core.reading.address import origin_of
 from sereno.core.values import Json, to_micros
 from sereno.ports import Fetch, Guarded
 
@@ -166,8 +168,8 @@ class McpProvider:
     async def _ask(self, talk: _Talk, message: Message, *, own: bool = False) -> Reply:
         """Sends one message. Raises ValueError for an answer that is none, _Ends where no request is left for it."""
         guarded, origin = talk.guarded, origin_of(talk.url)
-        if talk.left and talk.counts and not (guarded.before_hop is not None and await guarded.before_hop(origin)):
-            raise _Ends(NoReply(NoReplyKind.PROTOCOL, "no request is left after the handshake", sent=True, hops=talk.left))
+        if talk.left and talk.counts:
+            await _counted(talk, origin)
         fetch = Fetch(
             url=talk.url,
             method="POST",
@@ -185,6 +187,18 @@ class McpProvider:
         if isinstance(reply, NoReply) or message.number is None:
             return replace(reply, hops=talk.left)
         return replace(answer_to(message.number, reply), hops=talk.left)
+
+
+async def _counted(talk: _Talk, origin: str) -> None:
+    """Counts one more request before it is sent. Raises _Ends where none is left, or nothing may be sent any more."""
+    before_hop = talk.guarded.before_hop
+    try:
+        if before_hop is not None and await before_hop(origin):
+            return
+        kind, says = NoReplyKind.PROTOCOL, "no request is left after the handshake"
+    except LeaseLost as stop:
+        kind, says = NoReplyKind.CANCELLED, f"stopped after the handshake ({stop.message})"
+    raise _Ends(NoReply(kind, says, sent=True, hops=talk.left))
 
 
 def _send_request(operation: Operation, contract: Contract, call: ProviderCall) -> _Request:
