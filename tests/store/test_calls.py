@@ -9,6 +9,7 @@ import pytest
 
 from sereno.core.call import CallKind, CallOutcome, CallState
 from sereno.core.errors import AlreadyExists, InvariantBroken, LeaseLost
+from sereno.core.observation import Observation, ObservationKind
 from sereno.core.operation import Event, OperationState
 from sereno.core.values import digest, to_micros
 from sereno.core.work import OperationWork
@@ -292,8 +293,12 @@ async def test_W43_parking_leaves_a_call_that_may_have_been_sent_unknown(stage: 
     """Our bug in the middle of a call is never a reason to call again; at the deadline the end is told."""
     operation = await submitting(stage)
     work = await stage.claim_operation()
-    await stage.work.park(work, reason="a bug")
+    seen = Observation(kind=ObservationKind.PENDING, http_status=202, reason="it named the job 'job-9'")
+    await stage.work.park(work, reason="a bug", observation=seen)
     row = await call_row(stage)
+    facts = (await stage.store.reads.journal(ANNA, operation))[-1].facts
+    assert "job-9" in str(facts["observation"]), "what was learned is kept"
+    assert (await stage.one("SELECT last_http_status FROM operation"))["last_http_status"] is None
     record = await stage.store.reads.operation(ANNA, operation)
     assert (row["state"], record.operation.call, record.due) == ("unknown", None, stage.now + timedelta(hours=1))
     assert await stage.claim() == []

@@ -48,7 +48,7 @@ async def stage() -> AsyncIterator[Stage]:
 async def asked(stage: Stage, work: OperationWork, **changes: Any) -> None:
     """Commits a step that asks a person, with all the options of these tests."""
     escalation = Escalation(
-        id=f"esc_{work.operation.id}",
+        id=changes.pop("escalation", f"esc_{work.operation.id}"),
         workspace="main",
         operation=work.operation.id,
         category=changes.pop("category"),
@@ -435,6 +435,12 @@ async def test_W35_a_call_back_while_a_person_is_asked_waits_for_the_answer(stag
     assert record.operation.allowance.max_status_requests == 0, "it is never asked, whatever the answer allows"
     work = await stage.claim_operation()
     assert work.operation.pushed is not None and not work.operation.reserved
+    await asked(
+        stage, work, category="contradiction", escalation="esc_2", decision=pending(work, stage.now, stage.now, observation=None)
+    )
+    stop = rule(state=OperationState.STOPPED, event=Event.ANSWERED_STOP, due=None)
+    await stage.store.definitions.answer(ANNA, "esc_2", Given("d1", "stop", {}), stop)
+    assert await stage.sql("SELECT 1 FROM pushed_body") == [], "nobody will read it"
 
 
 async def test_W35_a_call_back_never_hurries_a_call(stage: Stage) -> None:

@@ -17,6 +17,7 @@ from sereno.store.definitions.calls import queue_again
 from sereno.store.definitions.operations import limits_as_facts, pin_contract
 from sereno.store.definitions.request import Request
 from sereno.store.missing import not_found
+from sereno.store.named import named
 from sereno.store.pools import ensure_pool, wake_pool, wake_pools
 from sereno.store.pushed import load_pushed
 from sereno.store.rows import read_call, read_escalation, read_operation
@@ -115,6 +116,7 @@ UPDATE operation SET state = :state, next_poll_at = :next_poll_at,
     delay_source = :delay_source, grants = :grants, deadline_at = :deadline_at, business_deadline_at = :business_deadline_at,
     max_status_requests = :max_status_requests, max_transport_failures = :max_transport_failures, max_throttles = :max_throttles,
     category = :category, call = :call, contract_digest = :pinned, parked = NULL,
+    pushed_at = CASE WHEN :ended THEN NULL ELSE pushed_at END,
     attempt = CASE WHEN :keeps_lease THEN attempt ELSE 0 END, revision = revision + 1, updated_at = :now
 WHERE workspace = :workspace AND id = :id
 """
@@ -138,10 +140,13 @@ def _write(request: Request, found: Found, decision: AnswerDecision, *, call: st
         "category": None if goes_on or operation.category is None else operation.category.value,
         "call": call,
         "pinned": pinned,
+        "ended": int(decision.state in TERMINAL),
         "keeps_lease": int(keeps_lease),
         "planned": int(goes_on and operation.state in LIVE and due is not None),
     }
     request.connection.execute(_UPDATE, values)
+    if decision.state in TERMINAL and found.row["pushed_at"] is not None:
+        request.connection.execute(named("commit")["forget_pushed"], {"workspace": request.workspace, "id": operation.id})
     if due is not None and not keeps_lease:
         ensure_pool(request.connection, request.workspace, operation.pool)
         wake_pool(request.connection, request.workspace, operation.pool, due)

@@ -88,7 +88,8 @@ def park(connection: sqlite3.Connection, work: Work, reason: str, observation: O
     facts: dict[str, Json] = {}
     if observation is not None:
         facts["observation"] = observation_json(observation)
-        if kind is Kind.OPERATION:
+        # What a call was answered is no look: it stays in the journal, and the call itself becomes unknown.
+        if isinstance(work, OperationWork) and work.operation.call is None:
             connection.execute(
                 named("commit")["operation_facts"], {**_key(work), "now": now, "checked_at": now, **seen(observation)}
             )
