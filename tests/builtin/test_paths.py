@@ -3,9 +3,10 @@
 import json
 from time import process_time
 
+import jmespath
 import pytest
 
-from sereno.builtin.contracts.paths import MAX_STEPS, compile_path
+from sereno.builtin.contracts.paths import MAX_STEPS, PlainPath, compile_path
 
 BODY: dict[str, object] = {"a": {"b": 1}, "c": [{"d": 2}, {"d": 3}], "x y": 3, "n": [3, 1, 2], "t": ["x", "yz"], "l": [[1], [2]]}
 
@@ -16,7 +17,9 @@ GROUP_IN_SERVICE = "contains(groups[].[length(instances[?state=='InService']) >=
 @pytest.mark.parametrize(
     ("path", "found"),
     [
+        ("a", {"b": 1}),
         ("a.b", 1),
+        ("a.b.c", None),
         ("c[0].d", 2),
         ("c[-1].d", 3),
         ("e || a.b", 1),
@@ -109,6 +112,17 @@ def test_W37_a_search_never_raises(path: str, value: object) -> None:
     """Whatever shape the answer has: a search that fails has found nothing."""
     found = compile_path(path).search(value)  # type: ignore[arg-type]
     json.dumps(found)
+
+
+@pytest.mark.parametrize("path", ["a", "a.b", "a.b.c", '"a b".c', "a.b.c.d.e"])
+@pytest.mark.parametrize(
+    "value", [None, 1, "x", [], [{"a": 1}], {"a": {"b": {"c": {"d": {"e": 0}}}}}, {"a": None, "a b": {"c": False}}]
+)
+def test_a_plain_path_finds_what_the_library_finds(path: str, value: object) -> None:
+    """Names alone are looked up directly."""
+    found = compile_path(path)
+    assert isinstance(found, PlainPath)
+    assert found.search(value) == jmespath.search(path, value)  # type: ignore[arg-type]
 
 
 def test_values_without_an_order_do_not_spoil_the_others() -> None:

@@ -117,6 +117,23 @@ def _ordered(left: object, right: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class PlainPath:
+    """An expression that is only names (`error.code`), as most are: looked up without walking a tree."""
+
+    expression: str
+    names: Sequence[str]
+
+    def search(self, value: Json) -> Json:
+        """Finds the value, or None where there is none."""
+        found: object = value
+        for name in self.names:
+            if not isinstance(found, dict):
+                return None
+            found = found.get(name)
+        return cast(Json, found)
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledPath:
     """A JMESPath expression that was checked: what it uses, how deep it goes, how many new lists it makes."""
 
@@ -144,6 +161,9 @@ def compile_path(text: str) -> Path:
         tree: _Node = jmespath.compile(text).parsed
     except (JMESPathError, RecursionError, ValueError) as error:
         raise ValueError(f"{text[:200]!r} is not a JMESPath expression: {str(error).splitlines()[0][:200]}") from None
+    names = _plain(tree)
+    if names is not None:
+        return PlainPath(text, names)
     lists = 0
     for node, depth in _nodes(tree):
         if depth > MAX_NESTING:
@@ -154,6 +174,15 @@ def compile_path(text: str) -> Path:
     if lists > MAX_LISTS:
         raise ValueError(f"{text[:200]!r} makes more than {MAX_LISTS} new lists")
     return CompiledPath(text, tree, lists > 0)
+
+
+def _plain(tree: _Node) -> Sequence[str] | None:
+    """The names of an expression that is only names, or None."""
+    names: list[str] = []
+    while tree["type"] == "subexpression" and len(tree["children"]) == 2 and tree["children"][1]["type"] == "field":
+        tree, last = tree["children"]
+        names.append(last["value"])
+    return [tree["value"], *reversed(names)] if tree["type"] == "field" else None
 
 
 def _nodes(tree: _Node) -> Iterator[tuple[_Node, int]]:
