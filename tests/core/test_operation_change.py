@@ -118,6 +118,7 @@ def test_W31_a_submit_that_was_not_sent_is_given_up() -> None:
         ({"last_checked_at": None}, 0),
         ({"last_checked_at": after(-0.25)}, 0.75),
         ({"last_checked_at": NOON, "next_poll_at": after(0.5)}, 0.5),
+        ({"last_checked_at": None, "submitted_at": after(-0.25)}, 0.75),
         ({"next_poll_at": None}, 0),
         ({"delay_source": DelaySource.PROVIDER_RETRY_AFTER}, 60),
         ({"delay_source": DelaySource.PROVIDER_POLL_HINT}, 60),

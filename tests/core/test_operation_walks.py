@@ -68,6 +68,8 @@ class Walk:
     """For each submit that the provider saw: whether its answer was lost."""
     unwanted: datetime = NOON
     answers: int = 0
+    calm: int = 20
+    """How many pending answers come for each other one, about."""
 
     def hints(self) -> tuple[ReadHint, ...]:
         """Sometimes the provider wants to be left alone for a while."""
@@ -91,7 +93,7 @@ class Walk:
             decision = close_operation(self.operation, self.contract, action, self.now, escalation_id="esc_1")
         elif isinstance(action, Ask):
             self.look_is_allowed()
-            kind = self.dice.choice(list(ObservationKind) + [ObservationKind.PENDING] * 20)
+            kind = self.dice.choice(list(ObservationKind) + [ObservationKind.PENDING] * self.calm)
             if kind is not ObservationKind.NOT_SENT:
                 self.looks.append(self.now)
             hints = () if kind in (ObservationKind.TRANSPORT, ObservationKind.NOT_SENT) else self.hints()
@@ -185,7 +187,9 @@ def walk_of(seed: int, *, keyed: bool, submitted: bool, repeatable: bool) -> Wal
     delays = Delays(min_gap=GAP, base=timedelta(seconds=dice.choice([1, 30, 600])), maximum=timedelta(seconds=900))
     contract = make_contract(delays, submit=KEYED if keyed else SUBMIT, cancel=replace(CANCEL, repeatable=repeatable))
     operation = submitting() if submitted else make_operation(Spend())
-    return Walk(contract, replace(operation, reserved=False), NOON, NOON, dice)
+    # A few requests only, so that the budget is met as often as the deadline.
+    few = replace(operation.allowance, max_status_requests=dice.choice([2, 5, 12]))
+    return Walk(contract, replace(operation, reserved=False, allowance=few), NOON, NOON, dice, calm=dice.choice([10, 40, 400]))
 
 
 @settings(max_examples=250, deadline=None)

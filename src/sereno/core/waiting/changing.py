@@ -36,9 +36,7 @@ def decide_cancel(operation: Operation, contract: Contract, now: datetime) -> An
         raise NotAllowed(f"the contract {operation.contract} documents no cancelling", subject=operation.id)
     if operation.call is not None:
         raise NotNow(f"a {operation.call.kind} is under way", subject=operation.id, hint="wait for its answer")
-    floors = [now]
-    if operation.last_checked_at is not None:
-        floors.append(operation.last_checked_at + contract.delays.min_gap)
+    floors = [_after_gap(operation, contract, now)]
     if operation.delay_source in FROM_PROVIDER and operation.next_poll_at is not None:
         floors.append(operation.next_poll_at)
     stops_at, _ = operation.allowance.stops_at()
@@ -82,9 +80,13 @@ def decide_push(operation: Operation, contract: Contract, pushed: Pushed, now: d
     if operation.call is not None or operation.delay_source not in _SHORTENED:
         says = f"called back: recorded; the wait ({operation.delay_source}) is not shortened"
         return _changed(operation, _kept_due(operation, now), says)
-    last = operation.last_checked_at
-    look = now if last is None else max(now, last + contract.delays.min_gap)
-    return _sooner(operation, look, now)
+    return _sooner(operation, _after_gap(operation, contract, now), now)
+
+
+def _after_gap(operation: Operation, contract: Contract, now: datetime) -> datetime:
+    """The earliest instant that keeps the minimum gap to the last answer: of a look, or of the submit."""
+    sent = [at for at in (operation.last_checked_at, operation.submitted_at) if at is not None]
+    return max([now, *(at + contract.delays.min_gap for at in sent)])
 
 
 def _sooner(operation: Operation, look: datetime, now: datetime) -> AnswerDecision:
