@@ -5,10 +5,10 @@ SEED ?= 1
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
+.PHONY: conformance setup-conformance help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -v '## -' | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -v '## -' | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 run: setup-core ## set up, then show Sereno at work for a minute (sereno demo)
 	@.venv/bin/sereno demo
@@ -27,6 +27,9 @@ check: setup ## format, lint, types, imports, locks, sizes, links
 bench: setup ## measure against bare loops; the last line is JSON
 	@$(PY) -m benchmarks.run
 
+conformance: setup setup-conformance ## run other waiters and Sereno against a hostile provider; the last line is JSON
+	@$(PY) -m conformance.run
+
 sim: setup ## run the seeded world: make sim SEED=7
 	@SERENO_SEED=$(SEED) $(PY) -m pytest tests/simulation -q -s -m "not nightly"
 
@@ -40,8 +43,11 @@ lock: setup ## resolve the locks again from pyproject.toml (make lock UPGRADE=1 
 	@$(PY) -m scripts.locks write $(if $(UPGRADE),--upgrade)
 
 clean: ## remove the environment and all caches
-	@rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-conformance dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup-conformance: ## - the environment for the waiters of others
+	@sh scripts/setup.sh conformance
 
 setup: ## - the environment for tests and checks
 	@sh scripts/setup.sh dev

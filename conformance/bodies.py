@@ -4,8 +4,8 @@ import gzip
 import io
 import json
 import re
-from email.utils import format_datetime
 from datetime import timedelta
+from email.utils import format_datetime
 from functools import cache
 
 from conformance.clock import START

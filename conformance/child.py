@@ -14,6 +14,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -108,6 +109,12 @@ def _watermark(*, reset: bool = False) -> int:
     return int(text.split("VmHWM:")[1].split()[0]) // 1024
 
 
+def facts(waiter: Waiter) -> dict[str, Any]:
+    """What the page says about a waiter."""
+    versions = {package: version(package) for package in waiter.PACKAGES}
+    return {"title": waiter.NAME, "configuration": waiter.CONFIGURATION, "versions": versions}
+
+
 def play(waiter: Waiter, scenario: Scenario, copy: int) -> dict[str, Any]:
     """Runs one copy of one scenario, through all its restarts."""
     work = Path(tempfile.mkdtemp(prefix="conformance-"))
@@ -158,6 +165,7 @@ def main(arguments: list[str]) -> int:
     can = offers(waiter)
     assert can <= CAPABILITIES.keys() | {"running", "succeeded"}, can
     with Path(out).open("w") as stream:
+        stream.write(json.dumps(facts(waiter)) + "\n")
         for scenario in read_all():
             if (chosen and scenario.id not in chosen) or not set(scenario.needs) <= can:
                 continue

@@ -7,6 +7,8 @@ from typing import Any
 from conformance.scenario import Expect, Scenario
 
 SLACK_S = 0.01
+SETTLED_S = 20.0
+"""Waits that began together may still be together so long."""
 Record = Mapping[str, Any]
 """One run, as conformance.child writes it."""
 
@@ -94,7 +96,9 @@ def _elsewhere(expect: Expect, book: Sequence[Record]) -> Iterator[str]:
 def _together(expect: Expect, records: Sequence[Record]) -> Iterator[str]:
     if expect.same_second is None:
         return
-    times = sorted(entry["t"] for record in records for entry in record["book"] if entry["kind"] == "look" and entry["t"] > 2)
+    times = sorted(
+        entry["t"] for record in records for entry in record["book"] if entry["kind"] == "look" and entry["t"] > SETTLED_S
+    )
     most = max((sum(start <= t < start + 1 for t in times) for start in times), default=0)
     if most > expect.same_second:
         yield f"{most} looks of {len(records)} waits in one second"

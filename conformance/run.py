@@ -5,7 +5,6 @@ Exit code 1 where Sereno fails a scenario. `--only NAME` (repeatable) takes one 
 """
 
 import argparse
-import importlib
 import json
 import os
 import subprocess
@@ -15,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from conformance import page
 from conformance.judge import Verdict, judge
@@ -58,7 +56,7 @@ class Column:
         }
 
 
-def _play(name: str, chosen: Sequence[str]) -> list[dict[str, object]]:
+def _play(name: str, chosen: Sequence[str]) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
         out = Path(folder) / "runs.jsonl"
         surroundings = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
@@ -68,22 +66,21 @@ def _play(name: str, chosen: Sequence[str]) -> list[dict[str, object]]:
         return [json.loads(line) for line in out.read_text().splitlines()]
 
 
+def _python(name: str) -> str:
+    """Sereno runs where this runs; the waiters of others have an environment of their own, which CONFORMANCE_PYTHON can name."""
+    theirs = os.environ.get("CONFORMANCE_PYTHON") or str(ROOT / ".venv-conformance/bin/python")
+    return sys.executable if name.startswith(OURS) else theirs
+
+
 def _column(name: str, scenarios: Sequence[Scenario], today: str) -> Column:
-    runs = _play(name, [scenario.id for scenario in scenarios])
-    module = _facts(name)
+    facts, *runs = _play(name, [scenario.id for scenario in scenarios])
     verdicts: dict[str, Verdict | None] = {}
     for scenario in scenarios:
         records = [run for run in runs if run["scenario"] == scenario.id]
         verdicts[scenario.id] = judge(scenario, records) if records else None
-    column = Column(
-        name, module.NAME, {package: version(package) for package in module.PACKAGES}, module.CONFIGURATION, verdicts, today
-    )
+    column = Column(name=name, date=today, verdicts=verdicts, **facts)
     print(f"{column.title}: {column.count()}", file=sys.stderr)
     return column
-
-
-def _facts(name: str) -> ModuleType:
-    return importlib.import_module(f"conformance.waiters.{name}")
 
 
 def _stored() -> Iterator[Column]:

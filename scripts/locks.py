@@ -23,6 +23,10 @@ ROOT = Path(__file__).parent.parent
 MARK = "# pyproject-digest: "
 FIRST = "dev"
 """Resolved first; the others are held to its versions, so that all locks agree."""
+ALONE = {"build", "conformance"}
+"""Extras that are not installed beside Sereno itself: their locks leave out what Sereno needs."""
+FREE = {"conformance"}
+"""Waiters of others, in an environment of their own: some need other releases than we do, so nothing holds them to ours."""
 
 
 def tables(root: Path) -> dict[str, Sequence[str]]:
@@ -32,7 +36,7 @@ def tables(root: Path) -> dict[str, Sequence[str]]:
     core = project["dependencies"]
     found = {"core": list(core)}
     for name in extras:
-        found[name] = sorted({*(() if name == "build" else core), *_flat(extras, name)})
+        found[name] = sorted({*(() if name in ALONE else core), *_flat(extras, name)})
     return found
 
 
@@ -111,9 +115,9 @@ def write(root: Path, uv: Sequence[str]) -> None:
 def _resolve(root: Path, uv: Sequence[str], name: str, out: Path) -> None:
     command = [uv[0], "pip", "compile", *uv[1:], "--quiet", "--universal", "--python-version", "3.11", "--generate-hashes"]
     command += ["--no-emit-index-url", "--no-emit-find-links", "--no-annotate", "--output-file", str(out)]
-    command += [] if name == FIRST else ["--constraints", str(root / "requirements" / f"{FIRST}.txt")]
-    if name == "build":
-        subprocess.run([*command, "-"], check=True, cwd=root, input="\n".join(tables(root)["build"]).encode())
+    command += [] if name in {FIRST, *FREE} else ["--constraints", str(root / "requirements" / f"{FIRST}.txt")]
+    if name in ALONE:
+        subprocess.run([*command, "-"], check=True, cwd=root, input="\n".join(tables(root)[name]).encode())
         return
     extra = [] if name == "core" else ["--extra", name]
     subprocess.run([*command, *extra, "pyproject.toml"], check=True, cwd=root)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sets up .venv with exactly what a lock names: `sh scripts/setup.sh core|dev`.
+# Sets up .venv with exactly what a lock names: `sh scripts/setup.sh core|dev`. `conformance` makes .venv-conformance, without Sereno.
 #
 # Uses uv where it is there, else venv and pip. A stamp holds the digest of the lock, so a second call does nothing.
 # Needs a Python from 3.11 on; on Debian and Ubuntu without the venv module it installs that as root, or prints the one command.
@@ -7,12 +7,17 @@ set -eu
 cd "$(dirname "$0")/.."
 want=${1:-core}
 venv=.venv
+proof=sereno # the last thing that a setup makes
+if [ "$want" = conformance ]; then
+    venv=.venv-conformance
+    proof=python
+fi
 lock=requirements/$want.txt
 [ -f "$lock" ] || { echo "setup: there is no lock $lock" >&2; exit 2; }
 
 say() { echo "setup: $*" >&2; }
 digest() { sed '/^\[tool/,$d' pyproject.toml | cat "$lock" scripts/setup.sh - | cksum | tr -d ' '; }
-ready() { [ -x "$venv/bin/sereno" ] && [ "$(cat "$venv/.ready-$1" 2>/dev/null || true)" = "$2" ]; }
+ready() { [ -x "$venv/bin/$proof" ] && [ "$(cat "$venv/.ready-$1" 2>/dev/null || true)" = "$2" ]; }
 fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null; }
 
 find_python() {
@@ -89,6 +94,9 @@ export UV_NATIVE_TLS="${UV_NATIVE_TLS:-1}" UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-1
 make_venv
 say "installing what $lock names (once; about a minute)"
 install_lock "$lock"
-[ "$want" = dev ] || install_lock requirements/build.txt
-link_project
+case $want in
+    conformance) ;;
+    dev) link_project ;;
+    *) install_lock requirements/build.txt && link_project ;;
+esac
 echo "$stamp" >"$venv/.ready-$want"

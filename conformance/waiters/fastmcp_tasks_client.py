@@ -3,6 +3,7 @@
 The documentation of background tasks shows this call; its timeout is one limit for the whole drive, says fastmcp_tasks.client.
 """
 
+import fastmcp_tasks.client  # noqa: F401 - registers tasks with every Client
 from fastmcp import Client
 from fastmcp.exceptions import ToolError
 

@@ -1,7 +1,8 @@
 """google-api-core: `operation.from_http_json` over `google.cloud._http.JSONConnection`, then `operation.result(timeout=…)`.
 
 The polling is the default of the library (exponential from 1 s to 20 s, full jitter). Its documentation of `result` says to call
-`result(timeout=X)`; the deadline of the scenario is X.
+`result(timeout=X)`; the deadline of the scenario is X. `retry` is how a failing look is repeated, says the same text; it gets the library's
+default Retry, since a JSON connection has none by itself.
 """
 
 import concurrent.futures
@@ -9,6 +10,7 @@ from typing import Any
 
 import requests
 from google.api_core import exceptions, operation
+from google.api_core.retry import Retry
 from google.cloud import _http
 from google.protobuf import struct_pb2
 
@@ -18,7 +20,7 @@ NAME = "google-api-core"
 DIALECT = "google-lro"
 OFFERS = ("deadline",)
 PACKAGES = ("google-api-core", "google-cloud-core", "requests")
-CONFIGURATION = "operation.from_http_json(…, result_type=Struct).result(timeout=deadline), default polling"
+CONFIGURATION = "operation.from_http_json(…, result_type=Struct).result(timeout=deadline, retry=Retry()), default polling"
 
 
 class _Account:
@@ -39,7 +41,7 @@ def wait(stage: Stage) -> Told:
     connection.API_BASE_URL = stage.base
     waiting = operation.from_http_json({"name": stage.job}, connection.api_request, struct_pb2.Struct)
     try:
-        waiting.result(timeout=stage.deadline)
+        waiting.result(timeout=stage.deadline, retry=Retry())
     except concurrent.futures.TimeoutError as error:
         return Told("timed_out", word_of(error))
     except exceptions.GoogleAPICallError as error:
