@@ -11,6 +11,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotoCredentials
 from botocore.session import Session
+from moto.core.config import default_user_config
 from moto.moto_api import state_manager
 from moto.server import ThreadedMotoServer
 
@@ -46,11 +47,13 @@ SCHEME = "AWS4-HMAC-SHA256"
 
 @pytest.fixture(scope="module")
 def moto() -> Iterator[int]:
-    """The port of an AWS that runs here."""
+    """The port of an AWS that runs here; its batch jobs need no container."""
+    kept, default_user_config["batch"] = default_user_config["batch"], {"use_docker": False}
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     yield server.get_host_and_port()[1]
     server.stop()
+    default_user_config["batch"] = kept
 
 
 @pytest.fixture
@@ -122,8 +125,8 @@ async def test_athena_from_submit_to_result(moto: int, steps: None) -> None:
     assert answer.outcome is CallOutcome.ACCEPTED
     job = answer.job_id or ""
     seen = [await athena.look(job) for _ in range(3)]
-    assert [one.state for one in seen] == ["QUEUED", "RUNNING", "SUCCEEDED"]
-    assert [one.kind for one in seen] == [K.PENDING, K.PENDING, K.SUCCESS]
+    assert [one.state for one in seen] == ["RUNNING", "SUCCEEDED", "SUCCEEDED"]
+    assert [one.kind for one in seen] == [K.PENDING, K.SUCCESS, K.SUCCESS]
     assert (seen[-1].result_ref or "").startswith("s3://b/out/")
 
 
@@ -167,6 +170,28 @@ async def test_step_functions_from_submit_to_stop(moto: int, steps: None) -> Non
     assert (await functions.send(CallKind.CANCEL, job=job)).outcome is CallOutcome.ACCEPTED
     seen = await functions.look(job)
     assert (seen.kind, seen.state) == (K.CANCELLED, "ABORTED")
+
+
+def job_queue(port: int) -> dict[str, Json]:
+    """What a batch job is given: its queue and definition."""
+    role = boto("iam", port).create_role(RoleName="batch", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    batch = boto("batch", port)
+    place = batch.create_compute_environment(computeEnvironmentName="place", type="UNMANAGED", state="ENABLED", serviceRole=role)
+    order = [{"order": 1, "computeEnvironment": place["computeEnvironmentArn"]}]
+    queue = batch.create_job_queue(jobQueueName="queue", priority=1, state="ENABLED", computeEnvironmentOrder=order)
+    container = {"image": "busybox", "vcpus": 1, "memory": 4}
+    definition = batch.register_job_definition(jobDefinitionName="task", type="container", containerProperties=container)
+    return {"jobName": "one", "jobQueue": queue["jobQueueArn"], "jobDefinition": definition["jobDefinitionArn"]}
+
+
+async def test_batch_from_submit_to_result(moto: int) -> None:
+    """REST: the operation is in the path, input and answer are JSON."""
+    batch = Account(moto, shipped("aws-batch"))
+    answer = await batch.send(CallKind.SUBMIT, job_queue(moto))
+    assert answer.outcome is CallOutcome.ACCEPTED
+    seen = await batch.look(answer.job_id or "")
+    assert (seen.kind, seen.state) == (K.SUCCESS, "SUCCEEDED")
+    assert (seen.result_ref or "").startswith("arn:aws:batch:")
 
 
 async def test_batch_speaks_rest_and_has_no_404(moto: int) -> None:
