@@ -101,6 +101,8 @@ class Books:
     bodies: list[Any] = field(default_factory=list)
     script: list[str] = field(default_factory=lambda: ["queued", "running", "done"])
     """The words of the looks at each job; the last one stays."""
+    extra: list[dict[str, str]] = field(default_factory=list)
+    """More fields of the answer, look by look; the last ones stay."""
     submit_status: int = 201
     looks: dict[str, int] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
@@ -124,7 +126,8 @@ class _Answers(BaseHTTPRequestHandler):
         look = self.books.looks.get(job, 0)
         self.books.looks[job] = look + 1
         word = "canceled" if job in self.books.cancelled else self.books.script[min(look, len(self.books.script) - 1)]
-        self._answer(200, {"id": job, "status": word, "error": "out of paper" if word == "failed" else None})
+        more = self.books.extra[min(look, len(self.books.extra) - 1)] if self.books.extra else {}
+        self._answer(200, {"id": job, "status": word, "error": "out of paper" if word == "failed" else None, **more})
 
     def do_POST(self) -> None:
         key = self.headers.get("Idempotency-Key")

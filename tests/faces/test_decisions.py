@@ -228,3 +228,50 @@ def test_W40_pause_sends_nothing_until_its_time_is_over(cli: Cli, provider: Prov
     ahead = datetime.fromisoformat(row["next_poll_at"]) - quick.now()
     assert PAUSE_MINUTES * 60 - 60 < ahead.total_seconds() <= PAUSE_MINUTES * 60
     assert cli("once").code == 0 and len(provider.books.requests) == looks
+
+
+def test_W40_a_question_is_answered_by_cancelling(cli: Cli, provider: Provider) -> None:
+    """The option shows the effects; the cancel is sent once, and the checks it grants see the end."""
+    provider.books.script = ["rendering"]
+    operation = waiting(cli, provider)
+    asked = cli("wait", operation)
+    assert asked.code == 4 and "ends as canceled; what ran is billed" in " ".join(asked.out.split())
+    question = cli("escalation", "list", "--json").json["escalations"][0]
+    answered = cli("escalation", "answer", question["id"], "cancel", "--digest", question["digest"][:12])
+    assert answered.code == 0, answered.err
+    assert cli("wait", operation).code == 3
+    assert [path for _, path, _ in provider.books.sent("POST")] == ["/jobs/job-9/cancel"]
+    assert cli("operation", "show", operation, "--json").json["status"] == "cancelled"
+
+
+def test_a_cancel_beside_an_open_question_says_where_to_answer(cli: Cli, provider: Provider) -> None:
+    """There the cancel is an option, with what it allows."""
+    provider.books.script = ["rendering"]
+    operation = waiting(cli, provider)
+    assert cli("wait", operation).code == 4
+    refused = cli("operation", "cancel", operation, "--yes")
+    assert refused.code == 6 and "sereno escalation show esc_" in refused.err
+    assert provider.books.sent("POST") == []
+
+
+def test_W05_pinned_fields_and_what_a_question_asks_first_are_shown(cli: Cli, provider: Provider, folder: Path) -> None:
+    """What no later answer may change stands on the page; a change of it stops, and the question begins with the decision."""
+    text = (CONTRACT + CANCEL).replace('id = "id"', 'id = "id"\npins = ["attempt"]', 1)
+    (folder / "contracts/acme.toml").write_text(text)
+    provider.books.script = ["running", "running"]
+    provider.books.extra = [{"attempt": "first"}, {"attempt": "second"}]
+    operation = waiting(cli, provider)
+    asked = cli("wait", operation)
+    assert asked.code == 4 and "contradiction" in asked.out
+    lines = asked.out.splitlines()
+    assert lines[0] == "Job job-9 at acme needs a decision: contradiction"
+    assert lines[1].startswith("  ") and "attempt" in lines[1]
+    assert lines.index("What is known:") > lines.index("What you can answer (each once, and only for exactly this question):")
+    assert "pinned attempt" in cli("operation", "show", operation).out
+
+
+def test_a_call_back_beyond_a_megabyte_is_refused(cli: Cli, provider: Provider, folder: Path) -> None:
+    """Nothing is recorded."""
+    (folder / "big.json").write_text('"' + "x" * 1_000_000 + '"')
+    refused = cli("operation", "push", waiting(cli, provider), "--body", "@big.json")
+    assert refused.code == 2 and "more than 1,000,000 bytes" in refused.err

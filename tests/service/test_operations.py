@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 
 import sereno
-from sereno.app import Sereno, open_app
+from sereno.app import Seams, Sereno, open_app
 from sereno.core.errors import NotAllowed, RequestError, SetupError, TooMuch
+from sereno.core.operation import OperationState
 from sereno.core.work import Principal
+from sereno.ports import Clock
 from sereno.service.operations import Wanted, WantedSubmit
 from sereno.service.waiting.changes import differences
 from sereno.settings import parse_settings
-from tests.faces.provider import CANCEL, CONTRACT, IDEMPOTENT, PUSHED
+from tests.faces.conftest import QuickClock
+from tests.faces.provider import CANCEL, CONTRACT, IDEMPOTENT, PUSHED, Provider
 
 BASE = "http://127.0.0.1:8123"
 SETTINGS = (
@@ -26,14 +29,17 @@ SETTINGS = (
 
 
 @asynccontextmanager
-async def opened(folder: Path, kind: str = "human", contract: str = CONTRACT + IDEMPOTENT + CANCEL) -> AsyncIterator[Sereno]:
+async def opened(
+    folder: Path, kind: str = "human", contract: str = CONTRACT + IDEMPOTENT + CANCEL, *, clock: Clock | None = None
+) -> AsyncIterator[Sereno]:
     """The app in a folder, for a principal of some kind."""
     place = folder / "contracts"
     place.mkdir(exist_ok=True)
     (place / "acme.toml").write_text(contract)
     (place / "caller.toml").write_text(PUSHED)
     loaded = parse_settings(SETTINGS, folder / "sereno.toml")
-    async with open_app(loaded, who=Principal(user="ada", kind=kind), console=io.StringIO()) as app:
+    seams = Seams() if clock is None else Seams(clock=clock)
+    async with open_app(loaded, who=Principal(user="ada", kind=kind), console=io.StringIO(), seams=seams) as app:
         yield app
 
 
@@ -88,6 +94,33 @@ async def test_W31_keys_are_new_where_none_is_given(tmp_path: Path) -> None:
         found = [await app.operations.submit(sereno.WantedSubmit("acme", {"scene": 1}, base=BASE)) for _ in range(2)]
         keys = [call.call.key for one in found for call in await app.operations.calls(one.record.operation.id)]
         assert len(set(keys)) == 2 and all(key.startswith("sub_") for key in keys)
+
+
+async def test_W31_a_program_submits_waits_and_reads_the_call(tmp_path: Path) -> None:
+    """`submit`, `wait`, `calls`: the whole road from Python."""
+    provider = Provider()
+    try:
+        async with opened(tmp_path, clock=QuickClock()) as app:
+            found = await app.operations.submit(sereno.WantedSubmit("acme", {"scene": 1}, base=provider.base))
+            assert found.record.operation.state is OperationState.SUBMITTING and provider.books.requests == []
+            record = await app.operations.wait(found.record.operation.id)
+            assert (record.operation.state, record.operation.job_id) == (OperationState.SUCCEEDED, "job-1")
+            (call,) = await app.operations.calls(record.operation.id)
+            assert [key for _, _, key in provider.books.sent("POST")] == [call.call.key]
+            assert call.call.statement["effects"] == "starts a render; billed by the minute"
+            assert call.call.statement["by"] == "ada"
+    finally:
+        provider.close()
+
+
+async def test_W31_a_key_that_becomes_the_jobs_name_has_no_underscore(tmp_path: Path) -> None:
+    """Few providers allow one in a name."""
+    own = IDEMPOTENT.replace('"header"', '"job_id"').replace("Idempotency-Key", "{key}")
+    contract = CONTRACT.replace('job_id = "id"\n', "").replace('url = "{base}/jobs"', 'url = "{base}/jobs/{key}"') + own
+    async with opened(tmp_path, contract=contract) as app:
+        found = await app.operations.submit(WantedSubmit("acme", {}, base=BASE))
+        (call,) = await app.operations.calls(found.record.operation.id)
+        assert call.call.key.startswith("sub-") and "_" not in call.call.key
 
 
 @pytest.mark.parametrize("key", ["", "has space", "x" * 201, "a\nb", "ключ", "-first"])

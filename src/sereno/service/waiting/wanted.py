@@ -148,7 +148,8 @@ def refuse_address(deps: Deps, url: str) -> None:
 def limits_of(contract: Contract, wanted: Terms, faults: list[Fault]) -> Limits | None:
     """The limits of this wait, or None with the faults noted: what the caller says, else what the contract says (W41)."""
     given = _given_limits(wanted)
-    _check_bounds(given, faults)
+    beyond = _out_of_bounds(given)
+    faults += beyond
     if contract.via is Via.PUSH:
         return _deadline_alone(contract, given, faults)
     if contract.limits is not None:
@@ -158,18 +159,20 @@ def limits_of(contract: Contract, wanted: Terms, faults: list[Fault]) -> Limits 
         return None
     else:
         limits = Limits(**given)
-    for fault in () if faults else check_limits(contract, limits):
+    for fault in () if beyond else check_limits(contract, limits):
         if fault.where == "limits.deadline":
             faults.append(Fault("wait.deadline_s", fault.message, fault.hint or "give a shorter --deadline"))
     return limits
 
 
-def _check_bounds(given: Mapping[str, Any], faults: list[Fault]) -> None:
+def _out_of_bounds(given: Mapping[str, Any]) -> list[Fault]:
+    faults = []
     for name, least in (("deadline_s", 1), ("max_status_requests", 1), ("max_transport_failures", 0), ("max_throttles", 0)):
         if name in given and given[name] < least:
             faults.append(Fault(f"wait.{name}", f"must be at least {least}, not {given[name]:g}"))
         elif name in given and given[name] > MOST:
             faults.append(Fault(f"wait.{name}", f"must be at most {MOST:,}"))
+    return faults
 
 
 def _deadline_alone(contract: Contract, given: Mapping[str, Any], faults: list[Fault]) -> Limits | None:
