@@ -178,11 +178,16 @@ def compile_path(text: str) -> Path:
 
 def _plain(tree: _Node) -> Sequence[str] | None:
     """The names of an expression that is only names, or None."""
+    if tree["type"] == "field":
+        return [tree["value"]]
+    if tree["type"] != "subexpression":
+        return None
     names: list[str] = []
-    while tree["type"] == "subexpression" and len(tree["children"]) == 2 and tree["children"][1]["type"] == "field":
-        tree, last = tree["children"]
-        names.append(last["value"])
-    return [tree["value"], *reversed(names)] if tree["type"] == "field" else None
+    for child in tree["children"]:  # one level is enough: the library hangs all names of a chain under one node
+        if child["type"] != "field":
+            return None
+        names.append(child["value"])
+    return names
 
 
 def _nodes(tree: _Node) -> Iterator[tuple[_Node, int]]:
