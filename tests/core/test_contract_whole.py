@@ -63,6 +63,7 @@ HEADS_AND_ADDRESSES: list[Fault] = [
     (MCP, "status.method", "POST", "status.method", 'means nothing with via = "mcp"'),
     (MCP, "submit.headers", {"x": "y"}, "submit.headers", 'means nothing with via = "mcp"'),
     (PUSH, "status.url", "{base}/{job_id}", "status.url", 'means nothing with via = "push"'),
+    (PUSH, "result.keep", {"from": "answer"}, "result.keep", 'means nothing with via = "push"'),
     (PUSH, "limits.requests", 5, "limits.requests", 'means nothing with via = "push"'),
     (PUSH, "limits.deadline", ..., "limits.deadline", "is missing"),
 ]

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from sereno.core.budget import Spend
-from sereno.core.contract import Contract, Delays, Keep, KeepFrom, Meaning, Rule, StateSource
+from sereno.core.contract import Contract, Delays, Keep, KeepFrom, Meaning, Rule, StateSource, Via
 from sereno.core.effect import Policy
 from sereno.core.escalation import Category, Verb
 from sereno.core.observation import DelaySource, ObservationKind, ReadHint
@@ -213,7 +213,7 @@ def test_W30_success_copies_the_result_as_an_action_of_its_own() -> None:
     told, kept = decision.effects
     assert told.action.name == "tell"
     assert (kept.dedupe_key, kept.pool, kept.subject) == ("main:op_1:succeeded:result", "acme:acme-key", "op_1")
-    assert (kept.action.type, kept.action.policy) == ("keep_result", Policy.AT_LEAST_ONCE)
+    assert (kept.action.type, kept.action.policy, kept.action.origin) == ("keep_result", Policy.KEYED, "core")
     assert kept.action.options == {
         "operation": "op_1", "contract_digest": "d" * 64, "account": "acme-key", "job_id": "job-7",
         "url": "https://acme.example/jobs/job-7", "parameters": {"project": "p"}, "pins": {"uid": "u1"},
@@ -238,6 +238,30 @@ def test_W30_the_copy_is_tried_until_the_retention_ends(
     """From completion, or from creation a minute ago; at least once more, at most 21 hours."""
     contract = replace(KEEPS, retention=retention, retention_from=counted_from)
     assert decide(make_operation(), saw(KIND.SUCCESS), contract=contract).effects[-1].keep_trying == trying
+
+
+def test_W30_the_copy_reads_the_status_no_sooner_than_a_look_would() -> None:
+    """The minimum gap holds, and what the success asked to wait, where that is later; so it does after a person's answer."""
+    slow = make_contract(Delays(min_gap=timedelta(seconds=30)), keep=Keep(KeepFrom.ANSWER))
+    for hints, planned in (
+        ((), 30),
+        ((retry_after(after(10)),), 30),
+        ((retry_after(after(90)),), 90),
+        ((poll_hint(after(45)),), 45),
+    ):
+        assert decide(make_operation(), saw(KIND.SUCCESS, *hints), contract=slow).effects[-1].not_before == after(planned)
+    decision = decide(make_operation(), saw(KIND.PARTIAL, retry_after(after(90))), contract=slow)
+    assert decision.escalation is not None
+    option = next(option for option in decision.escalation.options if option.verb is Verb.ACCEPT_PARTIAL)
+    for answered, planned in ((9, 90), (80, 110)):
+        answer = decide_answer(apply(make_operation(), decision), decision.escalation, option, after(answered), contract=slow)
+        assert answer.effects[-1].not_before == after(planned)
+
+
+def test_W30_what_only_calls_back_is_not_copied() -> None:
+    """Its status cannot be read anew."""
+    pushed = replace(KEEPS, via=Via.PUSH)
+    assert [effect.action.name for effect in decide(make_operation(), saw(KIND.SUCCESS), contract=pushed).effects] == ["tell"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ObservationKind if kind is not KIND.SUCCESS])

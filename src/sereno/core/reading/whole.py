@@ -29,6 +29,8 @@ def check_whole(contract: Contract, top: Table) -> None:
     _check_carrier(contract, top)
     _check_words(contract, top)
     _check_submit(contract, top)
+    if contract.keep is not None and contract.via is Via.PUSH:
+        top.fault("result.keep", 'means nothing with via = "push": what calls back cannot be read anew')
     retention = contract.retention
     if retention is not None and contract.delays.min_gap >= retention:
         says = f"is not shorter than expiry.retention {format_duration(retention)}: a result could be gone between two looks"

@@ -76,7 +76,8 @@ def decide_answer(
     if state in (OperationState.WAITING, OperationState.SUBMITTING):
         return _go_on(operation, escalation, option, now)
     reason = f"a person chose {option.key}: {option.says}"
-    kept = keep_result(operation, contract, now) if state is OperationState.SUCCEEDED else ()
+    wait = operation.next_poll_at if operation.delay_source in FROM_PROVIDER else None
+    kept = keep_result(operation, contract, now, not_before=wait) if state is OperationState.SUCCEEDED else ()
     return AnswerDecision(
         state=state,
         event=event,

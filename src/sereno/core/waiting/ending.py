@@ -114,17 +114,17 @@ def end(step: Step, event: Event, category: Category | None, reason: str) -> Ope
     decision = step.decided(event, reason, delay_source=source, category=category)
     if decision.state in TERMINAL:
         told = tell_end(operation, decision.state, category, reason, step.observation)
-        return replace(decision, effects=(*told, *_kept(step, decision)))
+        return replace(decision, effects=(*told, *_kept(step, decision, wait)))
     if category is None:
         raise InvariantBroken(f"{operation.id} asks a person without a category", subject=operation.id)
     asked = _question(step, category, reason, wait)
     return replace(decision, due=asked.answer_by, next_poll_at=wait, escalation=asked, effects=tell_question(step.subject, asked))
 
 
-def _kept(step: Step, decision: OperationDecision) -> Sequence[Effect]:
+def _kept(step: Step, decision: OperationDecision, wait: datetime | None) -> Sequence[Effect]:
     if decision.state is not OperationState.SUCCEEDED:
         return ()
-    return keep_result(step.operation, step.contract, step.at, url=decision.url, pins=decision.pins)
+    return keep_result(step.operation, step.contract, step.at, url=decision.url, pins=decision.pins, not_before=wait)
 
 
 def provider_wait(operation: Operation, hints: Sequence[ReadHint], at: datetime) -> tuple[DelaySource, datetime | None]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sereno.core.contract import Contract
+from sereno.core.contract import Contract, Via
 from sereno.core.delay import quoted
 from sereno.core.effect import ActionRef, Effect, Policy, operation_dedupe_key
 from sereno.core.values import Json, format_duration
@@ -22,13 +22,16 @@ def keep_result(
     *,
     url: str | None = None,
     pins: Mapping[str, str] | None = None,
+    not_before: datetime | None = None,
 ) -> Sequence[Effect]:
     """The one effect that copies the result of an operation that succeeded at `at`, where its contract says what to copy.
 
-    It reads the status anew, so it carries what a look needs and no address of a result. It is tried again until the provider's
-    retention ends, at most 21 hours.
+    It reads the status anew, so it carries what a look needs and no address of a result, and it comes like a look: not sooner than
+    the minimum gap after the last one, nor before `not_before`, which the provider asked for (W35). The store names content by its
+    hash, so a copy that is made twice is one copy: it is tried again until the provider's retention ends, at most 21 hours. What
+    only calls back cannot be read anew, and is not copied.
     """
-    if contract is None or contract.keep is None:
+    if contract is None or contract.keep is None or contract.via is Via.PUSH:
         return ()
     trying = _keep_trying(operation, contract, at)
     options: dict[str, Json] = {
@@ -40,7 +43,7 @@ def keep_result(
         "parameters": dict(operation.parameters),
         "pins": dict(operation.pins if pins is None else pins),
     }
-    action = ActionRef("result", KEEP_RESULT, options, Policy.AT_LEAST_ONCE, pool=operation.pool)
+    action = ActionRef("result", KEEP_RESULT, options, Policy.KEYED, origin="core", pool=operation.pool)
     return (
         Effect(
             dedupe_key=operation_dedupe_key(
@@ -52,6 +55,7 @@ def keep_result(
             body=f"Copies the result to own storage; tried for {format_duration(trying)} at most.",
             payload={"operation": operation.id, "contract": operation.contract, "job": operation.job_id},
             subject=operation.id,
+            not_before=max(at + contract.delays.min_gap, not_before or at),
             keep_trying=trying,
         ),
     )
