@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path as File
+from typing import cast
 
 import pytest
 
@@ -70,11 +71,12 @@ def address(contract: Contract, case: Case) -> str:
 def reply_of(answer: Json, url: str) -> HttpReply:
     """The answer as it came."""
     assert isinstance(answer, dict)
-    body = canonical(answer["json"]) if "json" in answer else str(answer.get("body", "")).encode()
-    headers = texts(answer.get("headers"))
+    given = cast(Mapping[str, Json], answer)
+    body = canonical(given["json"]) if "json" in given else str(given.get("body", "")).encode()
+    headers = texts(given.get("headers"))
     if body and all(name.lower() != "content-type" for name in headers):
         headers["content-type"] = "application/json"
-    status = answer["status"]
+    status = given["status"]
     assert isinstance(status, int)
     return HttpReply(status, list(headers.items()), body, url, timedelta(seconds=1))
 
@@ -110,7 +112,6 @@ def differences(seen: Observation, wanted: Json) -> Iterator[str]:
         "error_code": seen.error_code,
         "error_text": seen.error_text,
         "next_url": seen.next_url,
-        "wait": wait(seen),
         "tolerated": seen.tolerated,
         "expires_at": seen.expires_at.isoformat() if seen.expires_at else None,
         "requests": seen.requests,
@@ -120,8 +121,8 @@ def differences(seen: Observation, wanted: Json) -> Iterator[str]:
             if str(value) not in seen.reason:
                 yield f"reason: {value!r} is no part of {seen.reason!r}"
         elif key == "wait":
-            if parse_duration(str(value)) != parse_duration(shown["wait"] or "0s"):
-                yield f"wait: {shown['wait']} instead of {value}"
+            if parse_duration(str(value)) != parse_duration(wait(seen) or "0s"):
+                yield f"wait: {wait(seen)} instead of {value}"
         elif shown[key] != value:
             yield f"{key}: {shown[key]!r} instead of {value!r} ({seen.reason})"
 
