@@ -106,6 +106,9 @@ def test_W21_a_failed_job_is_submitted_anew_only_by_a_person(cli: Cli, provider:
     assert failed.code == 3
     first = failed.err.split(":", 1)[0]
     assert len(provider.books.sent("POST")) == 1, "nothing is submitted anew by itself"
+    shown = cli("operation", "resubmit", first)
+    assert shown.code == 2 and shown.out.startswith(f"Submit the job of {first} anew at acme?")
+    assert "starts a render; billed by the minute" in shown.out and "may still run" not in shown.out
     again = cli("operation", "resubmit", first, "--yes", "--json")
     assert again.code == 0, again.out
     row = again.json["operation"]
@@ -156,6 +159,8 @@ def test_a_provider_that_calls_back_is_never_asked(cli: Cli, provider: Provider,
     operation = waiting(cli, provider, "caller")
     row = cli("operation", "show", operation, "--json").json
     assert (row["max_status_requests"], row["status"]) == (0, "waiting")
+    assert "none: the provider calls back" in cli("operation", "show", operation).out
+    assert "call-back" in cli("operation", "list").out
     (folder / "body.json").write_text('{"id": "job-9", "status": "done"}')
     pushed = cli("operation", "push", operation, "--body", "@body.json")
     assert pushed.code == 0, pushed.err

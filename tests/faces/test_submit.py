@@ -179,6 +179,10 @@ def test_W21_a_lost_answer_without_a_key_is_not_sent_again(cli: Cli, provider: P
     asked = submit(cli, provider)
     assert asked.code == 4 and "submit_unknown" in asked.out
     assert len(provider.books.sent("POST")) == 1
+    question = cli("escalation", "list", "--json").json["escalations"][0]
+    assert cli("escalation", "answer", question["id"], "stop", "--digest", question["digest"][:12]).code == 0
+    shown = cli("operation", "resubmit", operation_of(asked))
+    assert "may still run: look at the provider first" in " ".join(shown.out.split())
 
 
 def test_the_contract_page_tells_submit_and_cancel(cli: Cli, provider: Provider) -> None:

@@ -191,9 +191,9 @@ class Operations:
         submits.refuse_resubmit(deps, record.operation)
         await submits.first_submit(deps, record.operation)
         submit = submits.submit_of(await changes.pinned_contract(deps, record.operation))
-        statement = {**changes.standing_of(record.operation, await deps.definitions.now()), "effects": submit.effects}
         title = f"Submit the job of {record.operation.id} anew at {record.operation.contract}"
-        return Proposal(record.operation.id, title, submit.effects, statement)
+        effects = submits.effects_anew(record.operation, submit)
+        return changes.proposal(record.operation, title, effects, await deps.definitions.now())
 
     async def resubmit(self, operation: str, *, shown: Proposal | None = None) -> Registered:
         """Starts the same job anew: a new operation with a new key, the first one's input, parameters, contract and limits (W21)."""

@@ -82,7 +82,7 @@ async def propose_cancel(deps: Deps, record: OperationRecord) -> Proposal:
     operation = record.operation
     contract = await pinned_contract(deps, operation)
     if operation.state is OperationState.SUBMITTING:
-        return _proposal(operation, f"Give up the submit to {contract.name}", _GIVE_UP, await deps.definitions.now())
+        return proposal(operation, f"Give up the submit to {contract.name}", _GIVE_UP, await deps.definitions.now())
     if contract.cancel is None:
         raise NotNow(
             f"contract {contract.name} does not document how a job is cancelled; nothing was sent",
@@ -91,13 +91,14 @@ async def propose_cancel(deps: Deps, record: OperationRecord) -> Proposal:
             code="no_cancel",
         )
     title = f"Cancel job {operation.job_id} at {contract.name}"
-    return _proposal(operation, title, contract.cancel.effects, await deps.definitions.now())
+    return proposal(operation, title, contract.cancel.effects, await deps.definitions.now())
 
 
 _GIVE_UP = "the submit is dropped and never sent; one that is on its way already cannot be given up"
 
 
-def _proposal(operation: Operation, title: str, effects: str, now: datetime) -> Proposal:
+def proposal(operation: Operation, title: str, effects: str, now: datetime) -> Proposal:
+    """A proposal with the statement that is stored: where the operation stands, and what the decision does."""
     return Proposal(operation.id, title, effects, {**standing_of(operation, now), "effects": effects})
 
 

@@ -8,6 +8,7 @@ from sereno.core.budget import Allowance
 from sereno.core.call import CallKind
 from sereno.core.contract import Contract
 from sereno.core.errors import Fault, NotAllowed, NotNow, RequestError, TooMuch, nearest
+from sereno.core.escalation import Category
 from sereno.core.operation import TERMINAL, Operation, OperationState
 from sereno.core.reading.address import fill_call
 from sereno.core.reading.calls import KeyPlace, Submit, Via
@@ -19,6 +20,7 @@ from sereno.service.waiting.wanted import WantedSubmit
 
 MAX_INPUT = 1_000_000
 """Bytes of a submit's input as JSON."""
+_SEEN_TO_END = (Category.PROVIDER_FAILURE, Category.PROVIDER_CANCELLED, Category.PROVIDER_EXPIRED)
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}", re.ASCII)
 
 
@@ -113,6 +115,13 @@ def refuse_resubmit(deps: Deps, operation: Operation) -> None:
     if operation.state not in TERMINAL:
         hint = f"look at it first: sereno operation show {operation.id}"
         raise NotNow(f"the operation is {operation.state}; its job may still be running", subject=operation.id, hint=hint)
+
+
+def effects_anew(operation: Operation, submit: Submit) -> str:
+    """What submitting anew does, as the contract says it; and that the first job may still run, where nobody saw it end."""
+    if operation.category in _SEEN_TO_END:
+        return submit.effects
+    return f"{submit.effects}; the first job was not seen to end and may still run: look at the provider first"
 
 
 async def first_submit(deps: Deps, operation: Operation) -> CallRecord:

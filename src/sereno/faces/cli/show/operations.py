@@ -119,12 +119,17 @@ def list_operations(out: Output, records: Sequence[OperationRecord], now: dateti
                 record.operation.contract,
                 record.operation.job_id or "-",
                 record.operation.last_state or "-",
-                f"{record.operation.spend.status_requests}/{record.operation.allowance.max_status_requests}",
+                _used(record.operation),
                 _next(record.operation, now),
             )
             for record in records
         ],
     )
+
+
+def _used(operation: Operation) -> str:
+    most = operation.allowance.max_status_requests
+    return f"{operation.spend.status_requests}/{most}" if most else "call-back"
 
 
 def _next(operation: Operation, now: datetime) -> str:
@@ -150,7 +155,7 @@ def show_operation(
             ("started", out.time(operation.started_at)),
             ("deadline", f"{out.time(allowance.deadline_at)} ({away(allowance.deadline_at, now)})"),
             ("business deadline", "none" if allowance.business_deadline_at is None else out.time(allowance.business_deadline_at)),
-            ("status requests", f"{spend.status_requests} of {allowance.max_status_requests} used"),
+            ("status requests", _requests(operation)),
             ("transport failures", f"{spend.transport_failures} of {allowance.max_transport_failures} used"),
             ("throttled answers", f"{spend.throttles} of {allowance.max_throttles} used"),
             ("last state", operation.last_state or "none yet"),
@@ -169,6 +174,11 @@ def show_operation(
     if operation.open_escalation is not None:
         out.say()
         out.say(f"A person is asked: sereno escalation show {operation.open_escalation.id}")
+
+
+def _requests(operation: Operation) -> str:
+    most = operation.allowance.max_status_requests
+    return f"{operation.spend.status_requests} of {most} used" if most else "none: the provider calls back"
 
 
 def copy_row(record: DeliveryRecord) -> dict[str, Any]:
