@@ -136,7 +136,7 @@ def test_W15_the_job_is_named_by_the_answer(fields: dict[str, object], reply: Ht
     ],
 )
 def test_status_polling_24_taken_on_without_a_readable_job(fields: dict[str, object], reply: HttpReply) -> None:
-    """A job exists and cannot be looked at: no id, an unreadable one, or an address elsewhere, where the key would go along."""
+    """status-polling §2 row 24: a job exists and cannot be looked at: no id, an unreadable one, or an address elsewhere."""
     answer = submitted(reply, submit(**fields))
     assert (answer.outcome, answer.job_id, answer.url) == (O.UNREADABLE, None, None)
     assert "no job can be read" in answer.reason and len(answer.reason) < 500

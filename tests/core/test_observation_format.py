@@ -272,7 +272,7 @@ def test_W15_a_location_that_changes_is_followed_within_its_origin(location: str
     ],
 )
 def test_status_polling_24_a_location_elsewhere_is_a_contradiction(location: str) -> None:
-    """The key would go along: another origin, a path that climbs, or what is no address stops on first sight."""
+    """status-polling §2 row 24: the key would go along: another origin, a path that climbs, or what is no address stops on first sight."""
     seen = read(http(200, {"id": "j1", "status": "running"}, location=location), MOVES)
     assert (seen.kind, seen.next_url) == (K.CONTRADICTION, None)
     assert "hands the job over" in seen.reason and len(seen.reason) < 500
