@@ -1,1 +1,1 @@
-"""The inner parts of `observation`: what comes back, how a status answer is read, how the answer to a call is read."""
+"""The inner parts of `observation`: what comes back, and how the answer to a status request is read."""
