@@ -7,7 +7,16 @@ from typing import cast
 
 from sereno.core.contract import Contract, with_states
 from sereno.core.errors import NotNow, TooMuch
-from sereno.core.operation import AnswerDecision, Operation, OperationState, Pushed, decide_cancel, decide_push, decide_repin
+from sereno.core.operation import (
+    TERMINAL,
+    AnswerDecision,
+    Operation,
+    OperationState,
+    Pushed,
+    decide_cancel,
+    decide_push,
+    decide_repin,
+)
 from sereno.core.record import OperationRecord
 from sereno.core.values import Json, canonical, digest, format_duration
 from sereno.ports import Change
@@ -78,20 +87,23 @@ def standing_of(operation: Operation, now: datetime) -> dict[str, Json]:
 
 
 async def propose_cancel(deps: Deps, record: OperationRecord) -> Proposal:
-    """What cancelling would do, as the contract documents it. Raises NotNow where it documents none."""
-    operation = record.operation
+    """What cancelling would do, as the contract documents it. Raises NotNow where it documents none, and what deciding it would raise
+    now: nobody is asked for a decision that cannot be taken."""
+    operation, now = record.operation, await deps.definitions.now()
     contract = await pinned_contract(deps, operation)
     if operation.state is OperationState.SUBMITTING:
-        return proposal(operation, f"Give up the submit to {contract.name}", _GIVE_UP, await deps.definitions.now())
-    if contract.cancel is None:
+        decide_cancel(operation, contract, now)
+        return proposal(operation, f"Give up the submit to {contract.name}", _GIVE_UP, now)
+    if contract.cancel is None and operation.state not in TERMINAL:
         raise NotNow(
             f"contract {contract.name} does not document how a job is cancelled; nothing was sent",
             subject=operation.id,
             hint="cancel it at the provider yourself; the next look sees it",
             code="no_cancel",
         )
-    title = f"Cancel job {operation.job_id} at {contract.name}"
-    return proposal(operation, title, contract.cancel.effects, await deps.definitions.now())
+    decide_cancel(operation, contract, now)
+    effects = contract.cancel.effects if contract.cancel is not None else ""
+    return proposal(operation, f"Cancel job {operation.job_id} at {contract.name}", effects, now)
 
 
 _GIVE_UP = "the submit is dropped and never sent; one that is on its way already cannot be given up"

@@ -1,10 +1,12 @@
 """`sereno contract`: how providers behave, as data."""
 
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from sereno.core.budget import Limits
 from sereno.core.contract import Contract
 from sereno.core.reading.calls import Call, Submit, Via
 from sereno.faces.cli.output import Output, safe
@@ -81,7 +83,7 @@ def _show(out: Output, contract: Contract) -> None:
             ("only observes", contract.observational or "no evidence: each wait needs --allow-unproven-status"),
             ("first look", f"after {brief(delays.first)}"),
             ("pauses", f"{brief(delays.base)} growing to {brief(delays.maximum)}, at least {brief(delays.min_gap)}"),
-            ("limits", "you give them" if limits is None else _limits(limits)),
+            ("limits", "you give them" if limits is None else _limits(limits, pushed=contract.via is Via.PUSH)),
             ("success allows", contract.allows),
             ("without success", f"the {contract.decides_next} decides"),
             ("submitting", "not described" if contract.submit is None else _submit(contract.submit)),
@@ -108,8 +110,11 @@ def _submit(submit: Submit) -> str:
     return f"{_call(submit.call)}; {submit.effects or 'its effects are not described'}; {honoured}"
 
 
-def _limits(limits: Any) -> str:
+def _limits(limits: Limits, *, pushed: bool) -> str:
+    deadline = brief(timedelta(seconds=limits.deadline_s))
+    if pushed:
+        return f"{deadline} for the call-back"
     return (
-        f"{limits.deadline_s:g}s, {limits.max_status_requests} requests, {limits.max_transport_failures} failures,"
+        f"{deadline}, {limits.max_status_requests} requests, {limits.max_transport_failures} failures,"
         f" {limits.max_throttles} throttled answers"
     )
