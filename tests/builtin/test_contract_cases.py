@@ -15,9 +15,9 @@ from sereno.core.call import CallAnswer, CallKind, CallState, ProviderCall
 from sereno.core.contract import Contract, fill_call, status_url, with_states
 from sereno.core.errors import SetupError
 from sereno.core.observation import Asked, DelaySource, HttpReply, Observation, read_observation
-from sereno.core.waiting.answering import read_call
 from sereno.core.operation import Operation, OperationState
 from sereno.core.values import Json, canonical, parse_duration
+from sereno.core.waiting.answering import read_call
 
 FOLDER = File(__file__).parent / "cases"
 CATALOGUE = Catalogue()
