@@ -218,3 +218,13 @@ async def test_a_contract_change_keeps_the_callers_words(tmp_path: Path) -> None
         found = await app.operations.register(wanted)
         change = await app.operations.contract_change(found.record.operation.id)
         assert change.lines == ()
+
+
+@pytest.mark.parametrize("content_type", ["", "json", "text/html\r\nx: y", "a/" + "b" * 101])
+async def test_a_call_back_has_a_media_type(tmp_path: Path, content_type: str) -> None:
+    """What is none is refused before anything is recorded; a charset may follow."""
+    async with opened(tmp_path) as app:
+        operation = await registered(app)
+        with pytest.raises(RequestError, match="media type"):
+            await app.operations.push(operation, b"{}", content_type)
+        await app.operations.push(operation, b"{}", "application/json; charset=utf-8")

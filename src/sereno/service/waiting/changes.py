@@ -1,12 +1,13 @@
 """Changes that a person asks for beside any question: cancel, call-back, another contract (W20, W24, W35)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
 
 from sereno.core.contract import Contract, with_states
-from sereno.core.errors import NotNow, TooMuch
+from sereno.core.errors import NotNow, RequestError, TooMuch
 from sereno.core.operation import (
     TERMINAL,
     AnswerDecision,
@@ -24,6 +25,7 @@ from sereno.service.deps import Deps
 
 MAX_PUSH = 1_000_000
 """Bytes of one call-back."""
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,100}/[A-Za-z0-9!#$&^_.+-]{1,100}( ?;[\x20-\x7e]{1,100})?", re.ASCII)
 _SECOND = timedelta(seconds=1)
 
 
@@ -125,7 +127,11 @@ async def cancel(deps: Deps, record: OperationRecord, statement: Mapping[str, Js
 
 
 async def push(deps: Deps, record: OperationRecord, body: bytes, content_type: str) -> OperationRecord:
-    """Takes a call-back. Raises TooMuch beyond 1 MB."""
+    """Takes a call-back. Raises TooMuch beyond 1 MB, RequestError for a media type that is none."""
+    if not _MEDIA_TYPE.fullmatch(content_type):
+        raise RequestError(
+            f"{content_type[:80]!r} is no media type", subject=record.operation.id, hint="write for example application/json"
+        )
     if len(body) > MAX_PUSH:
         raise TooMuch(f"the call-back has {len(body):,} bytes; at most {MAX_PUSH:,} are taken", subject=record.operation.id)
     contract = await pinned_contract(deps, record.operation)
@@ -133,7 +139,7 @@ async def push(deps: Deps, record: OperationRecord, body: bytes, content_type: s
     def decide(operation: Operation, now: datetime) -> AnswerDecision:
         return decide_push(operation, contract, Pushed(body, content_type, now), now)
 
-    statement: dict[str, Json] = {"bytes": len(body), "content_type": content_type[:200], "digest": digest(body)}
+    statement: dict[str, Json] = {"bytes": len(body), "content_type": content_type, "digest": digest(body)}
     return await _changed(deps, record, Change("pushed", decide, statement))
 
 
