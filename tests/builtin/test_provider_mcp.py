@@ -27,7 +27,7 @@ STARTING = operation("", job_id="", base="https://mcp.acme.example/mcp")
 def tasks(era: str) -> Contract:
     """How a server's tasks are read."""
     return contract(
-        {"via": "mcp", "url": "{base}", "era": era},
+        {"via": "mcp", "url": "{base}", "era": era, "parameters": ["session"] if era == OLD else []},
         state={"path": "result.status"},
         states={"pending": ["working"], "success": ["completed"], "failure": ["failed"], "cancelled": ["cancelled"]},
         job={"id": "result.taskId"},
@@ -35,6 +35,7 @@ def tasks(era: str) -> Contract:
             "effects": "runs a tool",
             "job_id": "result.task.taskId || result.taskId",
             "body": {"name": "render", "arguments": "{input}"},
+            "parameters": {"session": "session"} if era == OLD else {},
         },
         cancel={"effects": "asks the tool to end", "too_late": ["400"]},
     )
@@ -318,7 +319,7 @@ async def test_W31_a_submit_calls_the_tool_as_a_task() -> None:
     assert isinstance(reply, HttpReply) and (reply.status, hops.asked) == (200, [])
     assert server.messages[-1]["params"] == {"task": {}, "name": "render", "arguments": {"topic": "x"}}
     answer = read_call(tasks(OLD), STARTING, call(given={}), reply, received_at=NOW)
-    assert (answer.outcome, answer.job_id, json.loads(reply.body)["session"]) == (CallOutcome.ACCEPTED, "t-9", "s-1")
+    assert (answer.outcome, answer.job_id, answer.parameters["session"]) == (CallOutcome.ACCEPTED, "t-9", "s-1")
 
 
 async def test_W31_the_extension_leaves_it_to_the_server_to_make_a_task() -> None:

@@ -1,7 +1,7 @@
 """The whole: checks what one section of a contract alone cannot show: words, names in templates, origins, and arithmetic."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -100,13 +100,17 @@ def _call_problems(used: _Used) -> Iterator[tuple[str, str | None]]:
             yield where, 'the key "{input}" is true, and only in a submit: the fields of the input go there'
 
 
+_CARRIED: Mapping[Via, frozenset[str]] = {Via.AWS: frozenset({"region"}), Via.MCP: frozenset({"session"})}
+"""Parameters that the carrier itself uses."""
+
+
 def _check_occurrence(contract: Contract, top: Table) -> None:
     """A job id that the status call does not send would ask about some other job; a parameter that nothing uses is a mistake."""
     if contract.via is Via.PUSH or (contract.via is not Via.AWS and not contract.status.url):
         return
     status = contract.status
     named = {name for text in templates_of(status) for name in names_in(text)}
-    everywhere = set(named) | ({"region"} if contract.via is Via.AWS else set())
+    everywhere = set(named) | _CARRIED.get(contract.via, frozenset())
     for used in _calls(contract):
         everywhere |= {name for text in templates_of(used.call) for name in names_in(text)}
     everywhere |= set(names_in(contract.job_id_is)) | {name for one in contract.handovers for name in names_in(one.url or "")}
