@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from sereno.core.errors import Unavailable
@@ -29,6 +30,9 @@ from sereno.service.polls import Polls
 from sereno.service.results import Results
 from sereno.settings import Loaded
 from sereno.store.open import Store
+
+PATIENCE = timedelta(seconds=30)
+"""How long a wait that is over stays for a message, or for the copy of its result, that is due a little later."""
 
 
 def file_mark(path: Path) -> tuple[int, int] | None:
@@ -114,7 +118,7 @@ class Sereno:
     async def drive_one(self, operation: str) -> None:
         """Drives one operation, under the same leases as everybody else, until it stops waiting; then its messages, each once.
 
-        So a question or an end is told also where no other process runs.
+        So a question or an end is told also where no other process runs, and a result is copied: its copy comes as late as a look would.
         """
 
         async def finished() -> bool:
@@ -134,7 +138,8 @@ class Sereno:
             (now,) = await self._deps.reads.deliveries(self.who, Page(limit=1, subject=delivery.id))
             return now.delivery.attempts > delivery.attempts or now.delivery.state is not delivery.state
 
-        if record.due is not None and record.due <= self.kit.clock.now():
+        patience = timedelta(0) if delivery.attempts else PATIENCE
+        if record.due is not None and record.due <= self.kit.clock.now() + patience:
             await self._drive(self._driver(Only(subject=delivery.id, kinds=(Kind.DELIVERY,)), slots=1), finished)
 
     def set_up_logs(self, *, level: str, form: str) -> None:
