@@ -221,7 +221,14 @@ PUSH: dict[str, object] = {
     "limits": {"deadline": "1h"},
     "submit": {"url": "https://api.acme.example/listen?callback=x", "effects": "transcribes", "job_id": "request_id"},
 }
-DOCUMENTS = {"http": HTTP, "conditions": CONDITIONS, "aws": AWS, "mcp": MCP, "push": PUSH}
+NO_FAILURE: dict[str, object] = {
+    **HEAD,
+    "status": {"url": "{base}/jobs/{job_id}"},
+    "state": {"path": "status"},
+    "states": {"pending": ["busy"], "success": ["done"], "no_failure": "the reference says that a job is tried for ever"},
+}
+
+DOCUMENTS = {"http": HTTP, "conditions": CONDITIONS, "aws": AWS, "mcp": MCP, "push": PUSH, "no_failure": NO_FAILURE}
 FREE = ("headers", "body", "aliases", "parameters")
 """Tables whose keys are the author's own."""
 

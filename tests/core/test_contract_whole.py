@@ -6,7 +6,21 @@ from hypothesis import strategies as st
 
 from sereno.core.contract import Contract, parse_contract
 from sereno.core.values import Json
-from tests.core.contract_documents import API, AWS, CONDITIONS, DOCUMENTS, HTTP, MCP, PUSH, Place, changed, dotted, faults, read
+from tests.core.contract_documents import (
+    API,
+    AWS,
+    CONDITIONS,
+    DOCUMENTS,
+    HTTP,
+    MCP,
+    NO_FAILURE,
+    PUSH,
+    Place,
+    changed,
+    dotted,
+    faults,
+    read,
+)
 
 Fault = tuple[dict[str, object], str, object, str, str]
 
@@ -70,6 +84,11 @@ HEADS_AND_ADDRESSES: list[Fault] = [
 
 WORDS: list[Fault] = [
     (HTTP, "rules.0.word", "dine", "rules[0].word", "did you mean 'done'?"),
+    (HTTP, "states.no_failure", "why", "states.no_failure", "no word means failure, and one does"),
+    (HTTP, "states.TODO_words", ["odd", 1], "states.TODO_words", "is still to be decided: odd, 1"),
+    (HTTP, "title", "TODO: say what it is", "title", "is still to be decided: say what it is"),
+    (NO_FAILURE, "states.no_failure", ..., "states.failure", "names no word"),
+    (NO_FAILURE, "states.no_failure", " ", "states.no_failure", "must be a text"),
     (HTTP, "rules.2.checks", ..., "rules[2].then", "means nothing without checks"),
     (HTTP, "rules.0.path", ..., "rules[0].path", "the table of [states] says the same"),
     (HTTP, "rules.0.tests", [], "rules[0].tests", "at least one"),

@@ -9,6 +9,8 @@ from sereno.core.errors import Fault
 from sereno.core.values import Json, parse_duration
 
 Scalar = str | int | float | bool
+UNDECIDED = "TODO"
+"""A key, or a text, that starts so says what is still to be decided: a fault that `contract check` shows at its place."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -18,6 +20,11 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     if close:
         return f"did you mean {close[0]!r}?"
     return f"known here: {', '.join(words)}" if 0 < len(words) <= 20 else None
+
+
+def _undecided(value: object) -> str:
+    words = ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)
+    return f"is still to be decided: {words.strip(' :')[:500]}"
 
 
 class Table:
@@ -62,9 +69,12 @@ class Table:
         if not self.has(key):
             return None
         value = self.values[key]
-        if isinstance(value, str) and value.strip():
+        if isinstance(value, str) and value.startswith(UNDECIDED):
+            self.fault(key, _undecided(value.removeprefix(UNDECIDED)))
+        elif isinstance(value, str) and value.strip():
             return value
-        self.fault(key, "must be a text that is not empty")
+        else:
+            self.fault(key, "must be a text that is not empty")
         return None
 
     def flag(self, key: str, default: bool = False) -> bool:
@@ -180,7 +190,9 @@ class Table:
     def finish(self) -> None:
         """Notes every key that nothing asked for, here and in all sub-tables taken."""
         for key in self.values:
-            if key not in self._known:
+            if key not in self._known and str(key).startswith(UNDECIDED):
+                self.fault(str(key), _undecided(self.values[key]), "then delete this line")
+            elif key not in self._known:
                 self.fault(str(key), "is not known here", nearest(str(key), self._known))
         for child in self._children:
             child.finish()

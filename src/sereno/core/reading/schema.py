@@ -83,7 +83,7 @@ def _top() -> Schema:
         "status": _status(),
         "state": _state(),
         "conditions": _list(_tested({"word": _SCALAR, "http": _STATUS}, ("word",))),
-        "states": _table({str(meaning): {"type": "array", "items": _SCALAR} for meaning in STATE_MEANINGS}),
+        "states": _states(),
         "rules": _list(_rule()),
         "job": _table({"id": _PATH, "id_is": _TEMPLATE, "pins": {"type": "array", "items": _PATH}, "progress": _PATH}),
         "handover": _list(_table({"path": _PATH, "header": _TEXT, "url": _TEMPLATE})),
@@ -137,6 +137,11 @@ def _state() -> Schema:
             "aliases": {"type": "object", "additionalProperties": _SCALAR},
         }
     )
+
+
+def _states() -> Schema:
+    words: Schema = {str(meaning): {"type": "array", "items": _SCALAR} for meaning in STATE_MEANINGS}
+    return _table({**words, "no_failure": {**_TEXT, "description": "Why no word means failure."}})
 
 
 def _rule() -> Schema:

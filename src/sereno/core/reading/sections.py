@@ -81,8 +81,9 @@ def _read_conditions(tables: Sequence[Table], compile_path: CompilePath, *, case
 
 
 def read_states(table: Table, *, caseless: bool) -> dict[str, Meaning]:
-    """Reads `[states]`: every documented word under its meaning, each word once (W03)."""
+    """Reads `[states]`: every documented word under its meaning, each word once (W03), or why no word means failure."""
     found: dict[str, Meaning] = {}
+    table.optional_text("no_failure")
     for meaning in STATE_MEANINGS:
         for index, item in enumerate(table.items(meaning.value)):
             where = f"{meaning.value}[{index}]"

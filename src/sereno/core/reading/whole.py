@@ -152,10 +152,12 @@ def _check_carrier(contract: Contract, top: Table) -> None:
 
 
 def _check_words(contract: Contract, top: Table) -> None:
-    open_table = contract.takes_states
+    open_table, states = contract.takes_states, top.table("states")
     meanings = {*contract.states.values(), *(rule.meaning for rule in contract.rules)}
     needed = [] if open_table else [Meaning.SUCCESS]
-    if "states_from_caller" not in contract.document:
+    if "no_failure" in states.values and Meaning.FAILURE in meanings:
+        states.fault("no_failure", "says that no word means failure, and one does")
+    if "states_from_caller" not in contract.document and "no_failure" not in states.values:
         needed.append(Meaning.FAILURE)
     for meaning in needed:
         if meaning not in meanings:
