@@ -21,6 +21,7 @@ GOLDEN = Path(__file__).with_name("options.txt")
 STANDING = Standing(
     "job-7", "queued2", Spend(status_requests=12, throttles=3), ALLOWANCE, cancel_effects="ends as canceled; what ran is billed."
 )
+CALLED = replace(STANDING, allowance=replace(ALLOWANCE, max_status_requests=0), spend=Spend())
 UNSENT = replace(STANDING, job_id="", word=None, cancel_effects=None, spend=Spend(throttles=3))
 
 
@@ -32,7 +33,11 @@ def test_W19_the_list_of_categories_is_closed() -> None:
 def _rendered() -> str:
     """Every option of every category as a person reads it, first with a job, then before there is one."""
     lines = []
-    for title, table, standing in (("a job is waited for", OPTIONS, STANDING), ("there is no job yet", UNSUBMITTED, UNSENT)):
+    for title, table, standing in (
+        ("a job is waited for", OPTIONS, STANDING),
+        ("the provider calls back, and is never asked", OPTIONS, CALLED),
+        ("there is no job yet", UNSUBMITTED, UNSENT),
+    ):
         lines.append(f"# {title}")
         for category in table:
             lines.append(f"\n{category}")
@@ -98,7 +103,7 @@ def test_W17_a_denied_request_is_looked_at_again_only_after_a_review() -> None:
 
 
 @pytest.mark.parametrize("category", list(Category))
-@pytest.mark.parametrize("standing", [STANDING, UNSENT])
+@pytest.mark.parametrize("standing", [STANDING, CALLED, UNSENT])
 def test_W19_no_sentence_keeps_a_gap_or_says_continue(category: Category, standing: Standing) -> None:
     """Every template is filled and none of them is an open question."""
     for option in options_for(category, replace(standing, provider_wait=after(60))):
@@ -216,3 +221,13 @@ def test_W19_the_message_is_a_decision() -> None:
     extend, stop = decision.escalation.options
     assert decision.effects[0].title == 'Job "job-7" at acme needs a decision: request_budget_exhausted'
     assert decision.effects[0].body == MESSAGE.format(extend=extend.says, stop=stop.says, digest=decision.escalation.digest[:12])
+
+
+def test_W40_a_provider_that_calls_back_is_never_asked() -> None:
+    """No option promises a look: more time, a cancel, an end; and the option itself allows no check."""
+    for category in Category:
+        options = options_for(category, CALLED)
+        assert {option.verb for option in options} <= {
+            Verb.EXTEND, Verb.CANCEL, Verb.TREAT_AS_FAILED, Verb.ACCEPT_PARTIAL, Verb.STOP,
+        }  # fmt: skip
+        assert all(option.checks == 0 for option in options)

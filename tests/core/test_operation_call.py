@@ -429,3 +429,6 @@ def test_replay_a_decision_on_a_call_draws_once() -> None:
     first = decide_answered(submitting(), answered(O.NOT_SENT), seed=3)
     assert first.draw == Random(3).random()
     assert decide_answered(submitting(), answered(O.NOT_SENT), seed=3) == first
+    # Whether the next try would come inside the key's window depends on the draw: it is recorded there too.
+    late = decide_answered(submitting(DOUBT), answered(O.UNKNOWN), after(1608), contract=WITH_KEY, seed=3)
+    assert late.draw == first.draw

@@ -196,6 +196,28 @@ UNSUBMITTED: Mapping[Category, Sequence[Option]] = {
 not taken on (W21)."""
 
 
+_LOOKS = (Verb.EXTEND, Verb.CHECK_AGAIN, Verb.PAUSE, Verb.TREAT_AS_PENDING, Verb.UPDATE_CONTRACT)
+_WAIT_ON = _option(
+    Verb.EXTEND,
+    "Wait {minutes} minutes more for the provider to call back, after a look at the job in its console. The time counts from your "
+    "answer, or from the deadline ({deadline}) if that is later. Nothing is sent.",
+    15,
+)
+_CANCEL_UNSEEN = _option(
+    Verb.CANCEL,
+    "Cancel job {job} at the provider: {effects}. Then wait for the provider to call back. "
+    "A deadline ({deadline}) that has passed when you answer moves to {minutes} minutes after your answer.",
+    15,
+)
+
+
+def _called_back(options: Sequence[Option]) -> Sequence[Option]:
+    """The same where the provider calls back and is never asked: whatever would look waits for another call-back instead."""
+    waits = [_WAIT_ON] if any(option.verb in _LOOKS for option in options) else []
+    kept = [_CANCEL_UNSEEN if option.verb is Verb.CANCEL else option for option in options if option.verb not in _LOOKS]
+    return (*waits, *kept)
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where an operation stands when the question is asked: what the sentences of its options need."""
@@ -214,12 +236,13 @@ class Standing:
 def options_for(category: Category, standing: Standing) -> Sequence[Option]:
     """The options of a category with their real numbers. A word that was not seen cannot be counted as pending, and what is not
     documented cannot be cancelled."""
-    table = OPTIONS if standing.job_id else UNSUBMITTED
-    return tuple(
-        replace(option, says=_sentence(option, standing))
-        for option in table.get(category, (_FAILED_UNSUBMITTED, _STOP_UNSUBMITTED))
-        if _possible(option, standing)
-    )
+    if not standing.job_id:
+        options = UNSUBMITTED.get(category, (_FAILED_UNSUBMITTED, _STOP_UNSUBMITTED))
+    elif standing.allowance.max_status_requests == 0:
+        options = _called_back(OPTIONS[category])
+    else:
+        options = OPTIONS[category]
+    return tuple(replace(option, says=_sentence(option, standing)) for option in options if _possible(option, standing))
 
 
 def _possible(option: Option, standing: Standing) -> bool:
@@ -243,7 +266,7 @@ def _sentence(option: Option, standing: Standing) -> str:
         deadline=at_text(allowance.deadline_at),
         effects=(standing.cancel_effects or "").strip().rstrip("."),
     )
-    return says if option.checks == 0 else " ".join([says, *_small_print(option, standing)])
+    return says if option.minutes == 0 else " ".join([says, *_small_print(option, standing)])
 
 
 def _small_print(option: Option, standing: Standing) -> Sequence[str]:
@@ -255,9 +278,9 @@ def _small_print(option: Option, standing: Standing) -> Sequence[str]:
         lines.append(
             f"A business deadline ({at_text(business)}) that {passes} moves to {option.minutes} minutes after your answer."
         )
-    if exhausted(spend.throttles, allowance.max_throttles):
+    if option.checks and exhausted(spend.throttles, allowance.max_throttles):
         lines.append(_more(second_wind(option.checks), "rate-limit answer"))
-    if exhausted(spend.transport_failures, allowance.max_transport_failures):
+    if option.checks and exhausted(spend.transport_failures, allowance.max_transport_failures):
         lines.append(_more(second_wind(option.checks), "failed request"))
     if standing.provider_wait is not None:
         what = "Nothing is sent" if option.verb is Verb.SUBMIT_AGAIN else "No look"

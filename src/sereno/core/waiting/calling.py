@@ -152,12 +152,13 @@ def _submit_again(step: Step, call: ProviderCall, answer: CallAnswer, draw: floa
     stopped = _stopped(step)
     if doubt and (stopped is not None or not keyed):
         unknown = replace(step, call=CallSettled(call.id, CallState.UNKNOWN, answer))
-        return end(unknown, Event.SAW_TROUBLE, Category.SUBMIT_UNKNOWN, _why_unknown(answer, stopped))
+        # The draw says when the next try would have come, so it belongs to the reason.
+        return replace(end(unknown, Event.SAW_TROUBLE, Category.SUBMIT_UNKNOWN, _why_unknown(answer, stopped)), draw=draw)
     if stopped is not None:
         return end(settled, Event.HIT_LIMIT, stopped[0], f"{answer.reason}; {stopped[1]}")
     if answer.outcome is O.THROTTLED and not keyed:
         reason = f"{answer.reason}; the provider documents no key under which the submit could be sent again"
-        return end(settled, Event.SAW_TROUBLE, Category.RATE_LIMITED, reason)
+        return replace(end(settled, Event.SAW_TROUBLE, Category.RATE_LIMITED, reason), draw=draw)
     return settled.planned(Event.SUBMIT_AGAIN, look, answer.reason, draw)
 
 
