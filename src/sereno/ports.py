@@ -22,6 +22,7 @@ from sereno.core.poll import PollDecision, PollSpec, PollState, Verdict
 from sereno.core.quick import quick
 from sereno.core.record import (
     CallRecord,
+    ChangeRecord,
     Counts,
     DeliveryRecord,
     JournalEntry,
@@ -564,6 +565,10 @@ class ReadStore(Protocol):
 
     async def steps(self, who: Principal, operation: str) -> Sequence[StepRecord]:
         """The committed steps of one operation, oldest first, as the journal holds them: what a replay decides again (W28)."""
+        ...
+
+    async def changes(self, who: Principal, operation: str) -> Sequence[ChangeRecord]:
+        """What was decided beside the steps of one operation, oldest first: answers, cancels, call-backs, other contracts (W20, W28)."""
         ...
 
     async def contract(self, digest: str) -> Mapping[str, Json]:

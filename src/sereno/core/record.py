@@ -6,6 +6,7 @@ from datetime import datetime
 
 from sereno.core.call import CallAnswer, ProviderCall
 from sereno.core.delivery import Delivery
+from sereno.core.escalation import Escalation, Option
 from sereno.core.observation import Observation
 from sereno.core.operation import Operation
 from sereno.core.poll import Poll
@@ -64,6 +65,29 @@ class StepRecord:
     """The operation was edited while the step was under way: it kept its state, whatever was decided."""
     decided: Mapping[str, Json]
     """The journal row of the decision; instants in microseconds."""
+    hops: int = 0
+    """Redirect hops that were counted in this step."""
+    woken: bool = False
+    """Something came from the provider while the step was under way: its next look may have been put sooner than decided (W35)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRecord:
+    """One decision beside the steps of an operation, as the journal holds it: an answer, a cancel, a call-back, another contract.
+
+    `operation` is what was found, as in `StepRecord`; None where an older version did not write it down. `escalation` and `option` are what
+    an answer was given to.
+    """
+
+    seq: int
+    run: int
+    at: datetime
+    word: str
+    """`answered`, `cancel_requested`, `pushed`, `contract_changed`."""
+    operation: Operation | None
+    escalation: Escalation | None
+    option: Option | None
+    decided: Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sereno.core.operation import Operation
 from sereno.core.values import digest
-from sereno.store.codec import loads, loads_foreign
+from sereno.store.codec import loads, loads_foreign, micros
 
 _LIMITS = (
     "status_requests_used", "max_status_requests", "transport_failures_used", "max_transport_failures", "throttles_used",
@@ -35,6 +36,20 @@ def call_facts(call: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of the call of a step: its key as a digest, its input not at all. `taken` = this step may make it."""
     names = ("id", "kind", "dedupe_key", "state", "attempts", "first_sent_at", "created_at", "interrupted", "taken")
     return {**{name: call[name] for name in names}, "key_digest": digest(call["key"].encode())}
+
+
+def standing_facts(row: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
+    """The same for a decision beside a step: the operation as whoever decided found it."""
+    question, call = operation.open_escalation, operation.call
+    facts = {**step_facts(row, None), "asks": False}
+    if question is not None:
+        instants = {"answer_by": micros(question.answer_by), "created_at": micros(question.created_at)}
+        facts["escalation"] = {"id": question.id, **instants}
+    if call is not None:
+        kept = {"id": call.id, "kind": str(call.kind), "dedupe_key": call.dedupe_key, "state": str(call.state)}
+        instants = {"first_sent_at": micros(call.first_sent_at), "created_at": micros(call.created_at)}
+        facts["call"] = {**kept, **instants, "attempts": call.attempts, "interrupted": call.interrupted}
+    return facts
 
 
 def _json(text: str) -> Any:

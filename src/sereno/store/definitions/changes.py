@@ -8,6 +8,7 @@ from sereno.ports import Change
 from sereno.store.codec import micros
 from sereno.store.definitions.changed import Found, Wanted, apply, find, leaves_question
 from sereno.store.definitions.request import Request
+from sereno.store.intents import standing_facts
 from sereno.store.named import named
 from sereno.store.pools import ensure_pool, wake_pool
 from sereno.store.pushed import keep_pushed, pushed_facts
@@ -44,7 +45,8 @@ def change(request: Request, operation_id: str, wanted: Change) -> str:
         facts = apply(request, found, Wanted(decision, wanted.statement, wanted.document, keeps_lease=keeps))
     if leaves_question(operation, decision):
         request.connection.execute(named("commit")["expire_question"], {"workspace": request.workspace, "id": operation.id})
-    request.decided(operation.id, run, wanted.word, {"statement": dict(wanted.statement), **facts})
+    before = standing_facts(dict(found.row), operation)
+    request.decided(operation.id, run, wanted.word, {"statement": dict(wanted.statement), **facts, "before": before})
     return operation.id
 
 

@@ -11,6 +11,7 @@ from sereno.ports import AnswerRule, Given
 from sereno.store.codec import dumps
 from sereno.store.definitions.changed import Wanted, apply, find
 from sereno.store.definitions.request import Request
+from sereno.store.intents import standing_facts
 from sereno.store.missing import not_found
 from sereno.store.rows import read_escalation
 
@@ -40,6 +41,7 @@ def answer(request: Request, escalation_id: str, given: Given, decide: AnswerRul
     )
     changes = apply(request, found, Wanted(decision, given.statement, given.document))
     facts: dict[str, Json] = {"digest": escalation.digest, "statement": dict(given.statement)}
+    facts["before"] = standing_facts(dict(found.row), operation)
     request.decided(operation.id, run, "answered", {**facts, **_asked(escalation, option), **changes})
     return operation.id
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from sereno.core.escalation import Escalation
 from sereno.core.record import (
     CallRecord,
+    ChangeRecord,
     Counts,
     DeliveryRecord,
     JournalEntry,
@@ -72,6 +73,10 @@ class Reads:
     async def steps(self, who: Principal, operation: str) -> Sequence[StepRecord]:
         """The committed steps of one operation, oldest first; see `steps.steps`."""
         return await self._executor.read(lambda connection: steps.steps(connection, who.workspace, operation))
+
+    async def changes(self, who: Principal, operation: str) -> Sequence[ChangeRecord]:
+        """What was decided beside the steps of one operation, oldest first; see `steps.changes`."""
+        return await self._executor.read(lambda connection: steps.changes(connection, who.workspace, operation))
 
     async def contract(self, digest: str) -> Mapping[str, Json]:
         """A pinned contract document. Raises NotFound."""

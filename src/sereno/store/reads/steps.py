@@ -1,41 +1,107 @@
 """Steps as the journal holds them: intent and decision of one run, read back into what the core decided on (W28)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from sqlite3 import Connection, Row
 from typing import Any
 
 from sereno.core.budget import Spend
 from sereno.core.call import CallKind, CallState, ProviderCall
 from sereno.core.effect import ActionRef, Policy
-from sereno.core.escalation import Category, Escalation
+from sereno.core.escalation import Category, Escalation, Option
 from sereno.core.observation import DelaySource
 from sereno.core.operation import Grant, Operation, OperationState, Pushed
-from sereno.core.record import StepRecord
+from sereno.core.record import ChangeRecord, StepRecord
 from sereno.core.values import from_micros
-from sereno.store.codec import instant, load_call_answer, load_observation, loads_foreign
+from sereno.store.codec import dumps, instant, load_call_answer, load_observation, load_options, loads_foreign
 from sereno.store.rows import read_allowance
 
+CHANGES = ("answered", "cancel_requested", "pushed", "contract_changed")
+"""The journal's words for what is decided beside a step."""
 MOST = 20_000
 """Rows of the journal that are read for one operation."""
 _ROWS = """
 SELECT seq, run, kind, facts FROM journal WHERE workspace = ? AND subject = ? AND kind IN ('intent', 'decision')
 ORDER BY seq LIMIT ?
 """
+_DECISIONS = """
+SELECT seq, run, at, facts FROM journal WHERE workspace = ? AND subject = ? AND kind = 'decision' AND facts ->> 'by' IS NOT NULL
+ORDER BY seq LIMIT ?
+"""
 Facts = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Run:
+    """What the journal says of a run before its decision."""
+
+    intent: Facts
+    hops: int = 0
+    woken: bool = False
 
 
 def steps(connection: Connection, workspace: str, operation: str) -> Sequence[StepRecord]:
     """Pairs each decision of a step with the intent of its run. What people decided, parked and released runs are no steps."""
-    intents: dict[int, Facts] = {}
+    runs: dict[int, _Run] = {}
     found = []
     for row in connection.execute(_ROWS, (workspace, operation, MOST)):
-        facts = loads_foreign(row["facts"])
-        if row["kind"] == "intent":
-            if "claimed_at" in facts:
-                intents[row["run"]] = facts
-        elif "draw" in facts and row["run"] in intents:
-            found.append(_step((workspace, operation), row, intents[row["run"]], facts))
+        facts, run = loads_foreign(row["facts"]), runs.get(row["run"])
+        if row["kind"] == "intent" and "claimed_at" in facts:
+            runs = {row["run"]: _Run(facts)}
+        elif row["kind"] == "intent" and run is not None:
+            run.hops += 1
+        elif facts.get("decision") == "pushed" and run is not None:
+            run.woken = True
+        elif "draw" in facts and run is not None:
+            step = _step((workspace, operation), row, run.intent, facts)
+            found.append(replace(step, hops=run.hops, woken=run.woken))
     return found
+
+
+def changes(connection: Connection, workspace: str, operation: str) -> Sequence[ChangeRecord]:
+    """What was decided beside the steps: the rows that name who did it, and what they found."""
+    found = []
+    for row in connection.execute(_DECISIONS, (workspace, operation, MOST)):
+        facts = loads_foreign(row["facts"])
+        if facts.get("decision") in CHANGES:
+            found.append(_change((workspace, operation), row, facts))
+    return found
+
+
+def _change(subject: tuple[str, str], row: Row, facts: Facts) -> ChangeRecord:
+    before = facts.get("before")
+    operation = None if before is None else _operation(subject, before, facts)
+    answered = facts["decision"] == "answered"
+    asked, chosen = _answered(subject, facts, operation) if answered else (None, None)
+    return ChangeRecord(
+        seq=row["seq"],
+        run=row["run"],
+        at=from_micros(row["at"]),
+        word=facts["decision"],
+        operation=None
+        if operation is None
+        else replace(operation, pushed=None, open_escalation=asked or operation.open_escalation),
+        escalation=asked,
+        option=chosen,
+        decided=facts,
+    )
+
+
+def _answered(subject: tuple[str, str], facts: Facts, operation: Operation | None) -> tuple[Escalation | None, Option | None]:
+    """The question with the options that it showed, and the one that was chosen; None where the statement does not hold them."""
+    rows = facts["statement"].get("options")
+    if operation is None or operation.open_escalation is None or not isinstance(rows, list):
+        return None, None
+    options = load_options(dumps(rows))
+    asked = replace(
+        operation.open_escalation,
+        id=facts["escalation"],
+        category=Category(facts["category"]),
+        statement=facts["statement"],
+        options=options,
+        digest=facts["digest"],
+    )
+    return asked, next((option for option in options if option.key == facts["option"]), None)
 
 
 def _step(subject: tuple[str, str], row: Row, intent: Facts, decided: Facts) -> StepRecord:

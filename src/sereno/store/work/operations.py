@@ -297,7 +297,8 @@ def _entry(commit: OperationCommit, plan: _Plan, suppressed: int) -> Entry:
 
 
 def _more_facts(commit: OperationCommit, plan: _Plan) -> dict[str, Json]:
-    """What only some steps have: a call and its answer, the job it named, a call-back, pins, grants, a new address."""
+    """What only some steps have: a call and its answer, the job it named, a call-back, pins, grants, a new address, the
+    digest of a new question."""
     decision, pushed, job = commit.decision, commit.work.operation.pushed, commit.decision.job
     settled, spend = decision.call, decision.spend
     found: dict[str, Json] = {
@@ -317,5 +318,6 @@ def _more_facts(commit: OperationCommit, plan: _Plan) -> dict[str, Json]:
         },
         "job": None if job is None else {"job_id": job.job_id, "url": job.url, "parameters": dict[str, object](job.parameters)},
         "pushed": pushed_facts(pushed),
+        "question": None if decision.escalation is None else decision.escalation.digest,
     }
     return {name: value for name, value in found.items() if value not in (None, {}, [])}
