@@ -13,23 +13,12 @@ import pytest
 
 from sereno.core.escalation import Category
 from sereno.core.operation import OperationState
+from sereno.service.results import CopyState
 from tests.peers.serving import HERE, free_port, needs, opened, peer, python_of_peers, submitted, waited
 
 pytestmark = pytest.mark.full
 
-SHIPPED = HERE.parents[1] / "src/sereno/builtin/contracts"
 S = OperationState
-
-
-def own(name: str, *, session: bool = False) -> str:
-    """The shipped contract with a submit that calls the tool its input names."""
-    text = (SHIPPED / f"{name}.toml").read_text().replace(f'contract = "{name}"', f'contract = "peer-{name}"')
-    if "[submit]" in text:
-        return text
-    if session:
-        text = text.replace('operation = "tasks/get"', 'operation = "tasks/get"\nparameters = ["session"]')
-    parameters = '[submit.parameters]\nsession = "session"\n' if session else ""
-    return f'{text}\n[submit]\neffects = "runs a tool"\njob_id = "result.task.taskId || result.taskId"\nbody = "{{input}}"\n{parameters}'
 
 
 @pytest.fixture(scope="module")
@@ -75,33 +64,41 @@ async def cancelled(app: Any, operation: str) -> Any:
     return await waited(app, operation)
 
 
+async def kept(app: Any, operation: str) -> str:
+    """The text of the result's copy, once its delivery is through."""
+    await app.once()
+    result = await app.results.get(operation)
+    assert result.state is CopyState.KEPT, result
+    return "".join([piece.decode() async for piece in app.results.read(result.parts[0].artifact.digest)])
+
+
 async def test_fastmcp_tasks(fastmcp: str, tmp_path: Path) -> None:
-    """The extension: one request a look, the result inlined, a failed tool, a cancel."""
-    name, base = "peer-mcp-task-extension", f"{fastmcp}/mcp"
-    async with opened(tmp_path, port_of(fastmcp), contracts={name: own("mcp-task-extension")}) as app:
+    """The extension: one request a look, the result inlined and kept, a failed tool, a cancel."""
+    name, base = "mcp-task-extension", f"{fastmcp}/mcp"
+    async with opened(tmp_path, port_of(fastmcp)) as app:
         done = await submitted(app, name, {"name": "slow", "arguments": {"seconds": 1}}, base=base)
         failed = await submitted(app, name, {"name": "broken", "arguments": {"seconds": 1}}, base=base)
         long = await submitted(app, name, {"name": "slow", "arguments": {"seconds": 600}}, base=base)
         assert (await cancelled(app, long)).state is S.CANCELLED
         assert (await waited(app, done)).state is S.SUCCEEDED
+        assert "here it is" in await kept(app, done)
         found = await waited(app, failed)
         assert found.state is S.FAILED and "out of paper" in (found.error_text or "")
 
 
 async def test_mcp_reference_server(everything: str, tmp_path: Path) -> None:
-    """The era of sessions: the job's session outlives the program that started it."""
-    name, base = "peer-mcp-task", f"{everything}/mcp"
-    contracts, port = {name: own("mcp-task", session=True)}, port_of(everything)
+    """The era of sessions: the job's session outlives the program that started it, and the result is asked for at the end."""
+    name, base, port = "mcp-task", f"{everything}/mcp", port_of(everything)
     given = {"name": "simulate-research-query", "arguments": {"topic": "owls"}}
-    terms = {"base": base}
-    async with opened(tmp_path, port, contracts=contracts) as app:
-        done = await submitted(app, name, given, **terms)
-        long = await submitted(app, name, given, **terms)
+    async with opened(tmp_path, port) as app:
+        done = await submitted(app, name, given, base=base)
+        long = await submitted(app, name, given, base=base)
         assert (await cancelled(app, long)).state is S.CANCELLED
-    async with opened(tmp_path, port, contracts=contracts) as app:
+    async with opened(tmp_path, port) as app:
         found = await waited(app, done)
         assert (found.state, found.last_state) == (S.SUCCEEDED, "completed")
         assert found.parameters["session"] not in ("", "new")
+        assert "owls" in await kept(app, done)
 
 
 def message(text: str, number: str) -> dict[str, Any]:
@@ -118,6 +115,7 @@ async def test_a2a(agent: str, tmp_path: Path, contract: str, path: str) -> None
         ids = {text: await submitted(app, contract, message(text, text), base=base) for text in ("do", "fail", "ask", "for ever")}
         assert (await cancelled(app, ids["for ever"])).state is S.CANCELLED
         assert (await waited(app, ids["do"])).state is S.SUCCEEDED
+        assert "here it is" in await kept(app, ids["do"])
         assert (await waited(app, ids["fail"])).state is S.FAILED
         asking = await waited(app, ids["ask"])
         assert (asking.state, asking.category) == (S.ESCALATED, Category.NEEDS_INPUT)
