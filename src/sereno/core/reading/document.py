@@ -177,6 +177,15 @@ class Table:
         self._tables[key] = self._child(value, self.at(key))
         return self._tables[key]
 
+    def texts_of(self, key: str) -> dict[str, str]:
+        """Takes a table of texts (numbers and booleans as JSON writes them); absent is an empty one."""
+        inner, found = self.table(key), {}
+        for name in inner.values:
+            value = inner.scalar(name)
+            if value is not None:
+                found[name] = str(value).lower() if isinstance(value, bool) else str(value)
+        return found
+
     def tables(self, key: str) -> list["Table"]:
         """Takes a list of tables (`[[key]]`); absent is an empty list."""
         found = []
