@@ -185,6 +185,9 @@ def test_a_push_only_job_that_is_not_done_waits_until_its_deadline() -> None:
     assert isinstance(close, Close) and close.event is Event.CHANGED
     noted = close_operation(pushed_only(), PUSH, close, after(8), escalation_id="esc_1")
     assert (noted.state, noted.due, noted.effects, noted.escalation) == (S.WAITING, after(3600), (), None)
+    planned = replace(pushed_only(), next_poll_at=after(8))
+    again = close_operation(planned, PUSH, close, after(8), escalation_id="esc_1")
+    assert (again.due, again.next_poll_at) == (after(3600), None)
     late = next_call(pushed_only(pushed=TOLD), PUSH, after(3600))
     assert isinstance(late, Close) and late.category is Category.DEADLINE_EXCEEDED
 

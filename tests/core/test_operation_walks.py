@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sereno.core.budget import Spend
 from sereno.core.call import CallKind, CallOutcome, CallState, ProviderCall
-from sereno.core.contract import Contract, Delays
+from sereno.core.contract import Contract, Delays, Via
 from sereno.core.errors import NotAllowed, NotNow
 from sereno.core.observation import DelaySource, ObservationKind, ReadHint
 from sereno.core.operation import (
@@ -18,9 +18,10 @@ from sereno.core.operation import (
     Ask,
     Close,
     Operation,
+    OperationDecision,
     OperationState,
     Pushed,
-    Send,
+    Read,
     close_operation,
     decide_answer,
     decide_cancel,
@@ -99,8 +100,10 @@ class Walk:
             hints = () if kind in (ObservationKind.TRANSPORT, ObservationKind.NOT_SENT) else self.hints()
             self.now += timedelta(seconds=self.dice.choice([0, 1, 20]))
             decision = decide(self.operation, saw(kind, *hints), self.now, contract=self.contract, seed=self.dice.randrange(999))
+        elif isinstance(action, Read):
+            kind = self.dice.choice(list(ObservationKind))
+            decision = decide(self.operation, saw(kind, requests=0), self.now, contract=self.contract)
         else:
-            assert isinstance(action, Send)
             decision = self.send(action.call)
         assert decision.state is move(before, decision.event)
         self.operation = apply(self.operation, decision)
@@ -118,7 +121,7 @@ class Walk:
         assert self.now >= self.unwanted
         assert not self.looks or self.now - self.looks[-1] >= GAP
 
-    def send(self, call: ProviderCall):  # type: ignore[no-untyped-def]
+    def send(self, call: ProviderCall) -> OperationDecision:
         """The provider sees a call; its answer may be lost."""
         assert self.now < self.operation.allowance.stops_at()[0] and self.now >= self.unwanted
         outcome = self.dice.choice([*CallOutcome, O.UNKNOWN, O.ACCEPTED])
@@ -176,28 +179,35 @@ class Walk:
             grants=change.grants,
             open_escalation=self.operation.open_escalation if change.state is S.ESCALATED else None,
             call=None if change.drop_call else call,
+            pushed=change.pushed or self.operation.pushed,
         )
         if change.due is not None:
             self.due = change.due
 
 
-def walk_of(seed: int, *, keyed: bool, submitted: bool, repeatable: bool) -> Walk:
+def walk_of(seed: int, *, keyed: bool, submitted: bool, repeatable: bool, via: Via = Via.HTTP) -> Walk:
     """A walk from its first step."""
     dice = Random(seed)
     delays = Delays(min_gap=GAP, base=timedelta(seconds=dice.choice([1, 30, 600])), maximum=timedelta(seconds=900))
-    contract = make_contract(delays, submit=KEYED if keyed else SUBMIT, cancel=replace(CANCEL, repeatable=repeatable))
+    contract = make_contract(delays, submit=KEYED if keyed else SUBMIT, cancel=replace(CANCEL, repeatable=repeatable), via=via)
     operation = submitting() if submitted else make_operation(Spend())
     # A few requests only, so that the budget is met as often as the deadline.
-    few = replace(operation.allowance, max_status_requests=dice.choice([2, 5, 12]))
+    few = replace(operation.allowance, max_status_requests=0 if via is Via.PUSH else dice.choice([2, 5, 12]))
     return Walk(contract, replace(operation, reserved=False, allowance=few), NOON, NOON, dice, calm=dice.choice([10, 40, 400]))
 
 
 @settings(max_examples=250, deadline=None)
-@given(seed=st.integers(0, 2**32), keyed=st.booleans(), submitted=st.booleans(), repeatable=st.booleans())
-def test_I10_every_life_ends_within_its_limits(seed: int, keyed: bool, submitted: bool, repeatable: bool) -> None:
+@given(
+    seed=st.integers(0, 2**32),
+    keyed=st.booleans(),
+    submitted=st.booleans(),
+    repeatable=st.booleans(),
+    via=st.sampled_from([Via.HTTP, Via.HTTP, Via.PUSH]),
+)
+def test_I10_every_life_ends_within_its_limits(seed: int, keyed: bool, submitted: bool, repeatable: bool, via: Via) -> None:
     """Whatever comes: no look past a limit, inside a provider's wait or under the gap; no submit repeated in doubt without a key;
     pending never stays past its deadline; and at last a final state, which nothing moves."""
-    walk = walk_of(seed, keyed=keyed, submitted=submitted, repeatable=repeatable)
+    walk = walk_of(seed, keyed=keyed, submitted=submitted, repeatable=repeatable, via=via)
     for _ in range(400):
         if walk.dice.random() < 0.3:
             walk.meddle()
@@ -209,6 +219,7 @@ def test_I10_every_life_ends_within_its_limits(seed: int, keyed: bool, submitted
         walk.step()
     assert walk.operation.state in TERMINAL
     assert walk.operation.spend.status_requests == len(walk.looks) <= walk.operation.allowance.max_status_requests
+    assert via is Via.HTTP or not walk.looks
     assert walk.operation.allowance.max_status_requests <= ALLOWANCE.max_status_requests + 5 * MOST_ANSWERS
     ended = decide_push(walk.operation, walk.contract, Pushed(b"{}", "application/json", walk.now), walk.now)
     assert (ended.state, ended.due) == (walk.operation.state, None)

@@ -6,14 +6,14 @@ from random import Random
 
 from sereno.core.budget import Spend, exhausted
 from sereno.core.call import CallAnswer, CallKind, CallOutcome, CallSettled, CallState, ProviderCall
-from sereno.core.contract import Contract, Duplicate
+from sereno.core.contract import Contract, Duplicate, Via
 from sereno.core.delay import jittered, raw_backoff, steep_backoff
 from sereno.core.errors import InvariantBroken
 from sereno.core.escalation import Category, at_text
 from sereno.core.observing.seen import DelaySource
 from sereno.core.waiting.ending import Step, end, provider_wait, refuse_ended
 from sereno.core.waiting.lifecycle import Event, Operation, OperationState
-from sereno.core.waiting.look import FROM_PROVIDER, Look, plan_first_look, provider_waits, rejected_hints
+from sereno.core.waiting.look import FROM_PROVIDER, Look, no_look, plan_first_look, provider_waits, rejected_hints
 from sereno.core.waiting.next import in_doubt, may_cancel_again, may_submit_again
 from sereno.core.waiting.step import Job, OperationDecision, named_limit
 
@@ -246,6 +246,8 @@ def _soon(step: Step, answer: CallAnswer, draw: float) -> Look:
     span = max(timedelta(0), delays.base - delays.min_gap)
     local = step.at + delays.min_gap + span * draw
     source, wait = provider_wait(operation, answer.hints, step.at)
+    if step.contract.via is Via.PUSH:
+        return no_look(operation.allowance, {} if wait is None else {source: wait})
     stops_at, _ = operation.allowance.stops_at()
     planned = local if wait is None else max(local, wait)
     named = DelaySource.LOCAL_BACKOFF if wait is None else source

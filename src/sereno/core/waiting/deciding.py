@@ -13,7 +13,7 @@ from sereno.core.reading.answer import table_word
 from sereno.core.values import Json
 from sereno.core.waiting.ending import Step, end, note, refuse_ended
 from sereno.core.waiting.lifecycle import Event, Grant, Operation, OperationState
-from sereno.core.waiting.look import no_look, plan_look, rejected_hints
+from sereno.core.waiting.look import no_look, plan_look, provider_waits, rejected_hints
 from sereno.core.waiting.step import OperationDecision, named_limit, used_up
 
 
@@ -177,6 +177,8 @@ def _look_again(step: Step, observation: Observation, reason: str, rng: Random) 
     """Plans the next look with the one draw of this decision; a provider that calls back is not looked at."""
     operation, draw = step.operation, rng.random()
     if step.contract.via is Via.PUSH:
-        return step.planned(Event.SAW_PENDING, no_look(operation.allowance), reason, draw)
+        return step.planned(
+            Event.SAW_PENDING, no_look(operation.allowance, provider_waits(observation.hints, step.at)), reason, draw
+        )
     look = plan_look(step.contract, operation.allowance, observation, step.spend, operation.started_at, (step.at, draw))
     return step.planned(Event.SAW_PENDING, look, reason, draw)

@@ -95,7 +95,8 @@ class Step:
 
 
 def note(step: Step, event: Event, reason: str) -> OperationDecision:
-    """Records a fact without moving: a question stays open and nothing is told twice; a wait keeps its plan."""
+    """Records a fact without moving: a question stays open and nothing is told twice; a wait that has nothing to do goes on until its
+    end, since what was planned for now is done with."""
     operation = step.operation
     if operation.state is OperationState.ESCALATED:
         due = open_question(operation).answer_by
@@ -103,8 +104,8 @@ def note(step: Step, event: Event, reason: str) -> OperationDecision:
             event, reason, due=due, next_poll_at=operation.next_poll_at, category=operation.category, grants=operation.grants
         )
     stops_at, _ = operation.allowance.stops_at()
-    wanted = operation.next_poll_at
-    return step.decided(event, reason, due=stops_at if wanted is None else min(wanted, stops_at), next_poll_at=wanted)
+    source, wait = provider_wait(operation, step.hints, step.at)
+    return step.decided(event, reason, due=stops_at, next_poll_at=wait, delay_source=source)
 
 
 def end(step: Step, event: Event, category: Category | None, reason: str) -> OperationDecision:

@@ -70,11 +70,11 @@ def plan_look(
     return Look(stops_at, kept, source, reason, facts)
 
 
-def no_look(allowance: Allowance) -> Look:
-    """Waits for a call-back until the end: there is no status call."""
+def no_look(allowance: Allowance, waits: Mapping[DelaySource, datetime]) -> Look:
+    """Waits for a call-back until the end: there is no status call. What the provider asked for still holds for a cancel."""
     stops_at, _ = allowance.stops_at()
-    says = f"no look: the provider calls back until {at_text(stops_at)}"
-    return Look(stops_at, None, DelaySource.CONTRACT_SCHEDULE, says, {})
+    source, wait = max(waits.items(), key=lambda pair: pair[1], default=(DelaySource.CONTRACT_SCHEDULE, None))
+    return Look(stops_at, wait, source, f"no look: the provider calls back until {at_text(stops_at)}", {})
 
 
 def last_look(contract: Contract, stops_at: datetime, floors: Sequence[datetime]) -> datetime | None:
@@ -91,7 +91,7 @@ def plan_first_look(
     A contract without a status call is looked at never: the provider calls back, and its deadline is due.
     """
     if contract.via is Via.PUSH:
-        return no_look(allowance)
+        return no_look(allowance, waits)
     stops_at, _ = allowance.stops_at()
     first = contract.delays.first if contract.submit is None or contract.submit.first is None else contract.submit.first
     found = {DelaySource.CONTRACT_SCHEDULE: received_at + max(first, contract.delays.min_gap), **waits}
