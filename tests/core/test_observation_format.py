@@ -297,6 +297,11 @@ def test_W35_a_call_back_is_read_like_an_answer_that_cost_nothing() -> None:
     body = b'{"id":"j1","status":"succeeded","output":"https://x.example/o","size":3}'
     seen = read_pushed(ACME, ASKED, body=body, content_type="application/json", received_at=NOW)
     assert (seen.kind, seen.requests, seen.http_status) == (K.SUCCESS, 0, None)
+    nowhere = contract_of(result={}, job={})
+    assert (
+        read_pushed(nowhere, replace(ASKED, url=""), body=body, content_type="application/json", received_at=NOW).result_ref
+        is None
+    )
     bad = read_pushed(ACME, ASKED, body=b"<p>done</p>", content_type="text/html", received_at=NOW)
     assert (bad.kind, bad.requests) == (K.INTEGRATION_FAILURE, 0)
 

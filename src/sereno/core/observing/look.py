@@ -279,8 +279,9 @@ def _observed(case: _Case, verdict: _Verdict) -> Observation:
     )
 
 
-def _result_ref(case: _Case) -> str:
-    """The place of the result: the contract's field, else its header, else the address that answered."""
+def _result_ref(case: _Case) -> str | None:
+    """The place of the result: the contract's field, else its header, else the address that answered, where there is one."""
     named = text_at(case.contract.result_ref, case.body.value, TEXT_CHARS)
     header = case.reply.header(case.contract.result_header) if case.contract.result_header else None
-    return reference(named or header or case.reply.url)
+    found = named or header or case.reply.url or case.asked.url
+    return reference(found) if found else None
