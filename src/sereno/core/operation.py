@@ -10,8 +10,7 @@ from sereno.core.waiting.calling import decide_call, decide_taken
 from sereno.core.waiting.changing import decide_cancel, decide_push, decide_repin
 from sereno.core.waiting.choice import AnswerDecision, decide_answer
 from sereno.core.waiting.deciding import decide_operation
-from sereno.core.waiting.ending import close_operation
-from sereno.core.waiting.keeping import KEEP_RESULT
+from sereno.core.waiting.ending import KEEP_RESULT, close_operation
 from sereno.core.waiting.lifecycle import (
     LIVE,
     TERMINAL,

@@ -12,7 +12,7 @@ from sereno.core.errors import NotAllowed, NotNow
 from sereno.core.escalation import PAUSE_MINUTES, Escalation, Option, Verb
 from sereno.core.observing.seen import DelaySource
 from sereno.core.waiting.asking import tell_end
-from sereno.core.waiting.keeping import keep_result
+from sereno.core.waiting.ending import keep_result
 from sereno.core.waiting.lifecycle import Event, Grant, Operation, OperationState, Pushed, move
 from sereno.core.waiting.look import FROM_PROVIDER
 
