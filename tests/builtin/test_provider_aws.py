@@ -11,6 +11,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotoCredentials
 from botocore.session import Session
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from moto.core.config import default_user_config
 from moto.moto_api import state_manager
 from moto.server import ThreadedMotoServer
@@ -350,6 +352,44 @@ def _reply(body: bytes, kind: str, status: int = 200) -> HttpReply:
 def test_W37_what_botocore_cannot_parse_stays_as_it_is(name: str, operation_name: str, reply: HttpReply) -> None:
     """The contract says that it cannot be read; nothing raises, however hostile."""
     assert service(name).parse(operation_name, reply) is reply
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(("QueryExecution", "Status", "__type", "x")), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(body=st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()), status=st.sampled_from((200, 400, 500)))
+def test_W37_no_json_answer_makes_the_parser_raise(body: bytes, status: int) -> None:
+    """Wrong types, odd errors, plain noise: an answer comes back, and what was parsed is JSON."""
+    parsed = service("athena").parse("GetQueryExecution", _reply(body, "application/x-amz-json-1.1", status))
+    assert parsed.status == status
+    if parsed.content_type == "application/json":
+        json.loads(parsed.body)
+
+
+XML = st.recursive(
+    st.text("ab1 &", max_size=6),
+    lambda inner: st.tuples(
+        st.sampled_from(("imagesSet", "item", "creationDate", "Error", "Errors", "Code")), st.lists(inner, max_size=3)
+    ).map(lambda node: f"<{node[0]}>{''.join(node[1])}</{node[0]}>"),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(inner=XML, root=st.sampled_from(("DescribeImagesResponse", "Response", "html")), status=st.sampled_from((200, 400, 500)))
+def test_W37_no_xml_answer_makes_the_parser_raise(inner: str, root: str, status: int) -> None:
+    """The same for the services that speak XML."""
+    parsed = service("ec2").parse("DescribeImages", _reply(f"<{root}>{inner}</{root}>".encode(), "text/xml", status))
+    assert parsed.status == status
+    if parsed.content_type == "application/json":
+        json.loads(parsed.body)
 
 
 def test_bytes_and_instants_become_json() -> None:

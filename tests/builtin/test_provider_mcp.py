@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sereno.builtin.providers.mcp import McpProvider
 from sereno.builtin.rpc import answer_to, header_text
@@ -281,6 +283,20 @@ async def test_an_event_that_the_end_cut_off_is_no_answer() -> None:
     cut = HttpReply(200, [("Content-Type", "text/event-stream")], b'data: {"jsonrpc":"2.0","id":7,"result":{}}\n', "", NOW - NOW)
     with pytest.raises(ValueError, match="ended without the answer"):
         answer_to(7, cut)
+
+
+@given(
+    body=st.binary(max_size=80) | st.text('data:{}"id17\n\r, []result', max_size=60).map(str.encode),
+    kind=st.sampled_from(("application/json", "text/event-stream", "")),
+    status=st.sampled_from((200, 202, 400)),
+)
+def test_W37_no_answer_makes_the_reader_raise_anything_else(body: bytes, kind: str, status: int) -> None:
+    """Noise is handed on as it came, or said to be no answer."""
+    try:
+        reply = answer_to(7, HttpReply(status, [("content-type", kind)], body, "", NOW - NOW))
+    except ValueError:
+        return
+    assert reply.body == body or json.loads(reply.body)["id"] == 7
 
 
 async def test_the_extension_needs_no_session() -> None:
