@@ -4,6 +4,7 @@ The waiter's library is imported once, with the clocks of the process already vi
 leave anything behind; a killed waiter is a fork that really ends, and the next one goes on with the provider's book and the files left.
 """
 
+import faulthandler
 import importlib
 import json
 import os
@@ -63,8 +64,8 @@ class Run:
         ports.write_text(json.dumps([int(base.rsplit(":", 1)[1]) for base in provider.bases]))
         stage = Stage(
             base=provider.bases[0], other=provider.bases[1], job=provider.job, deadline=scenario.deadline,
-            requests=scenario.requests, work=self._work, restarts=len(kills), submit=bool(scenario.submit),
-            status_host=bool(scenario.status_host), expect_id="id" in scenario.needs,
+            requests=scenario.requests, work=self._work, copy=self._copy, restarts=len(kills), submit=bool(scenario.submit or scenario.status_host),
+            status_host=bool(scenario.status_host),
         )  # fmt: skip
         memory = _watermark(reset=True)
         try:
@@ -155,17 +156,20 @@ def _silence() -> None:
     os.dup2(nowhere, 1)
     if not os.environ.get("CONFORMANCE_TRACE"):
         os.dup2(nowhere, 2)
+    else:
+        faulthandler.dump_traceback_later(REAL_S / 10)
     warnings.simplefilter("ignore")
 
 
 def main(arguments: list[str]) -> int:
     """Plays every scenario that the waiter's interface can express."""
     name, out, *chosen = arguments
-    waiter: Any = importlib.import_module(f"conformance.waiters.{name}")
+    waiter: Any = importlib.import_module(name if "." in name else f"conformance.waiters.{name}")
     can = offers(waiter)
     assert can <= CAPABILITIES.keys() | {"running", "succeeded"}, can
     with Path(out).open("w") as stream:
         stream.write(json.dumps(facts(waiter)) + "\n")
+        stream.flush()
         for scenario in read_all():
             if (chosen and scenario.id not in chosen) or not set(scenario.needs) <= can:
                 continue

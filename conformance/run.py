@@ -60,9 +60,8 @@ def _play(name: str, chosen: Sequence[str]) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
         out = Path(folder) / "runs.jsonl"
         surroundings = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
-        subprocess.run(
-            [sys.executable, "-m", "conformance.child", name, str(out), *chosen], check=True, env=surroundings, cwd=ROOT
-        )
+        command = [_python(name), "-m", "conformance.child", name, str(out), *chosen]
+        subprocess.run(command, check=True, env=surroundings, cwd=ROOT)
         return [json.loads(line) for line in out.read_text().splitlines()]
 
 

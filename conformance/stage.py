@@ -20,11 +20,11 @@ class Stage:
     deadline: float
     requests: int
     work: Path
+    copy: int = 0
     restarts: int = 0
     submit: bool = False
     status_host: bool = False
     key: str = KEY
-    expect_id: bool = True
 
 
 @dataclass(frozen=True, slots=True)
