@@ -49,6 +49,12 @@ def throttle_backoff(delays: Delays, n: int, throttles: int, rng: Random) -> tim
     return steep_backoff(delays, n, throttles, rng.random())
 
 
+def first_delay(delays: Delays, draw: float) -> timedelta:
+    """The delay before a first look: the contract's `first`, and by a draw in [0, 1) up to half of `base` more. Waits that start in
+    one instant do not look in one instant (W29), and none looks before `first`."""
+    return delays.first + delays.base * (draw / 2)
+
+
 def quoted(value: object, limit: int = 40) -> str:
     """Shows a foreign value in a sentence: cut, quoted, everything unprintable escaped."""
     text = value if isinstance(value, str) else str(value) if isinstance(value, float | bool | None) else _shape(value)

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sereno.core.budget import Limits
+from sereno.core.budget import Allowance, Limits
 from sereno.core.contract import Contract, status_url
+from sereno.core.delay import first_delay
 from sereno.core.effect import ActionRef
 from sereno.core.errors import Fault, SetupError
 from sereno.core.operation import TERMINAL, fingerprint
@@ -268,6 +269,8 @@ def _new_wait(deps: Deps, wanted: Wanted, *, agreed: _Agreed, url: str, now: dat
     contract = agreed.contract
     allowance = allowance_of(agreed.limits, wanted, now)
     pushed_only = contract.via is Via.PUSH
+    request = fingerprint(contract.name, agreed.account, wanted.job_id, url)
+    draw = deps.ids.random(f"first look {request}").random()
     return NewOperation(
         contract=contract.name,
         document=agreed.document,
@@ -275,13 +278,21 @@ def _new_wait(deps: Deps, wanted: Wanted, *, agreed: _Agreed, url: str, now: dat
         job_id=wanted.job_id,
         url=url,
         parameters=_parameters(wanted),
-        fingerprint=fingerprint(contract.name, agreed.account, wanted.job_id, url),
+        fingerprint=request,
         allowance=allowance,
         pool=agreed.pool,
-        first_look_at=allowance.stops_at()[0] if pushed_only else now + contract.delays.first,
+        first_look_at=allowance.stops_at()[0] if pushed_only else _first_look(contract, allowance, now=now, draw=draw),
         user=deps.who.user,
         assistant_task_id=wanted.assistant_task_id,
         actions=tuple(agreed.actions),
         min_gap=contract.delays.min_gap,
         pushed_only=pushed_only,
     )
+
+
+def _first_look(contract: Contract, allowance: Allowance, *, now: datetime, draw: float) -> datetime:
+    """Spread by a draw, so that waits registered together do not look together (W29); never so late that its answer could not come
+    before the end, where the contract's own first look is not (W32)."""
+    stops_at, _ = allowance.stops_at()
+    latest = max(now + contract.delays.first, stops_at - contract.answer_within)
+    return min(now + first_delay(contract.delays, draw), latest)
