@@ -30,10 +30,9 @@ from sereno.core.observation import (
     Observation,
     ObservationKind,
     Reply,
-    read_call,
     read_observation,
 )
-from sereno.core.operation import Operation
+from sereno.core.operation import Operation, read_call
 from sereno.core.values import Json
 from sereno.outside.redaction import Redaction
 from sereno.ports import CredentialConfig, Fetch, SecretPlace

@@ -15,8 +15,8 @@ from sereno.builtin.rpc import answer_to, header_text
 from sereno.core.call import CallKind, CallOutcome
 from sereno.core.contract import Contract
 from sereno.core.errors import LeaseLost
-from sereno.core.observation import HttpReply, NoReply, NoReplyKind, ObservationKind, Reply, read_call, read_observation
-from sereno.core.operation import OperationState
+from sereno.core.observation import HttpReply, NoReply, NoReplyKind, ObservationKind, Reply, read_observation
+from sereno.core.operation import OperationState, read_call
 from sereno.core.values import Json
 from sereno.ports import BeforeHop
 from tests.builtin.carrying import NOW, Hops, asked, call, contract, guarded, operation

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from sereno.core.call import CallAnswer, CallKind, CallOutcome
 from sereno.core.contract import Call, Cancel, Contract, Duplicate, FieldTest, Idempotency, JudgeBy, KeyPlace, Submit, Via
-from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply, read_call
+from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
+from sereno.core.operation import read_call
 from sereno.core.values import Json
 from tests.core.test_observation_read import http
 from tests.core.waiting import CANCEL, KEYED, NOON, SUBMIT, Dotted, after, make_contract, submitting, with_call

@@ -1,7 +1,7 @@
 """Observations: what came back, read through a contract. Facts of the transport and facts of the job are kept apart (W01).
 
-The whole subject is reached through this module: the types (`observing.seen`), the reading of status answers (`observing.look`) and of
-the answers to calls (`waiting.answering`).
+The whole subject is reached through this module: the types (`observing.seen`) and the reading of status answers (`observing.look`).
+The answers to calls are read in `operation`.
 """
 
 from sereno.core.observing.hints import REQUEST_ID_HEADERS
@@ -17,7 +17,6 @@ from sereno.core.observing.seen import (
     ReadHint,
     Reply,
 )
-from sereno.core.waiting.answering import read_call
 
 __all__ = [
     "REQUEST_ID_HEADERS",
@@ -30,7 +29,6 @@ __all__ = [
     "ObservationKind",
     "ReadHint",
     "Reply",
-    "read_call",
     "read_observation",
     "read_pushed",
 ]

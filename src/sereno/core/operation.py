@@ -1,11 +1,12 @@
 """Decides on one wait: what to do next, and what an answer of the provider amounts to. Pure.
 
 The whole subject is reached through this module: the record and its table (`lifecycle`), the next step (`next`), what an
-observation (`deciding`) or the answer to a call (`calling`) amounts to, people's choices (`choice`) and other changes (`changing`).
+observation (`deciding`) or the answer to a call (`answering`, `calling`) amounts to, people's choices (`choice`) and other changes (`changing`).
 """
 
 from sereno.core.errors import NotNow
 from sereno.core.values import canonical, digest
+from sereno.core.waiting.answering import read_call
 from sereno.core.waiting.calling import decide_call, decide_taken
 from sereno.core.waiting.changing import decide_cancel, decide_push, decide_repin
 from sereno.core.waiting.choice import AnswerDecision, decide_answer
@@ -55,6 +56,7 @@ __all__ = [
     "fingerprint",
     "move",
     "next_call",
+    "read_call",
     "ready_result",
 ]
 

@@ -19,7 +19,6 @@ from sereno.core.observation import (
     Observation,
     ObservationKind,
     Reply,
-    read_call,
     read_observation,
     read_pushed,
 )
@@ -36,6 +35,7 @@ from sereno.core.operation import (
     decide_operation,
     decide_taken,
     next_call,
+    read_call,
 )
 from sereno.core.work import OperationWork
 from sereno.engine import guard
