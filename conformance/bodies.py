@@ -11,7 +11,7 @@ from functools import cache
 from conformance.clock import START
 
 HTML = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>"
-HUGE = 128 << 20
+HUGE = 80 << 20
 """Bytes of the huge body, and of what the bomb unpacks to."""
 
 

@@ -35,7 +35,6 @@ DRIP_S = 20.0
 """Virtual seconds between two bytes of a dripping answer."""
 DRIPS = 60
 """Blanks that a dripping answer begins with."""
-WISH = "Idempotency-Key"
 
 
 class Gone(Exception):
@@ -184,7 +183,7 @@ class Provider:
             if kind in ("other", "other-host"):
                 entry["path"] = request.path[:200]
             if kind == "submit":
-                entry["key"] = request.headers.get(WISH.lower())
+                entry["key"] = self._dialect.submit_key(request)
             with self._book.open("a") as book:
                 book.write(json.dumps(entry) + "\n")
             return steps[progress.step], progress.looks

@@ -1,5 +1,7 @@
 """Amazon Transcribe, JSON 1.1: the service of the waiter `transcription_job_completed`."""
 
+import json
+
 from conformance.dialects.speech import Answer, Body, Dialect, Moment, Request, epoch
 
 
@@ -17,6 +19,10 @@ class Transcribe(Dialect):
         """By the target header."""
         target = request.headers.get("x-amz-target", "")
         return "look" if target.endswith(".GetTranscriptionJob") else "submit" if ".StartTranscriptionJob" in target else "other"
+
+    def submit_key(self, request: Request) -> str | None:
+        """The caller chooses the name of the job; a second one of that name is refused."""
+        return str(json.loads(request.body).get("TranscriptionJobName"))
 
     def look(self, moment: Moment) -> Answer:
         """The job under its wrapper."""

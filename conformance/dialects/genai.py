@@ -9,9 +9,8 @@ class VideoOperation(GoogleOperation):
 
     name = "genai-video"
     words = {"running": "", "succeeded": "", "failed": ""}
-    speaks = frozenset({"body", "not-found", "result", "error", "id", "submit"})
+    speaks = frozenset({"body", "not-found", "result", "error", "id"})
     look_path = r"/v1(?:beta)?/models/[^/]+/operations/[^/]+"
-    submit_path = r"/v1(?:beta)?/models/[^/]+:predictLongRunning"
 
     def operation(self, job: str) -> str:
         """Operations belong to a model."""

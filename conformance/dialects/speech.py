@@ -86,6 +86,10 @@ class Dialect:
             return "submit"
         return "other"
 
+    def submit_key(self, request: Request) -> str | None:
+        """What makes two submits one job, where the provider honours such a thing."""
+        return None
+
     def look(self, moment: Moment) -> Answer:
         """The answer to a look."""
         raise NotImplementedError

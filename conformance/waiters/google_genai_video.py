@@ -12,7 +12,7 @@ from conformance.stage import Stage, Told
 
 NAME = "google-genai (video)"
 DIALECT = "genai-video"
-OFFERS = ("submit",)
+OFFERS = ()
 PACKAGES = ("google-genai", "httpx")
 CONFIGURATION = "while not operation.done: time.sleep(20); operation = client.operations.get(operation)"
 
@@ -20,10 +20,7 @@ CONFIGURATION = "while not operation.done: time.sleep(20); operation = client.op
 def wait(stage: Stage) -> Told:
     """Polls the operation until it is done."""
     client = genai.Client(api_key=stage.key, vertexai=False, http_options=types.HttpOptions(base_url=stage.base))
-    if stage.submit:
-        operation = client.models.generate_videos(model="veo", source=types.GenerateVideosSource(prompt="a boat"))
-    else:
-        operation = types.GenerateVideosOperation(name=f"models/veo/operations/{stage.job}")
+    operation = types.GenerateVideosOperation(name=f"models/veo/operations/{stage.job}")
     while not operation.done:
         time.sleep(20)
         operation = client.operations.get(operation)

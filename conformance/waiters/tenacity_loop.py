@@ -1,12 +1,12 @@
 """tenacity, set up as its README does it: `retry_if_result` combined with `retry_if_exception_type`, a random exponential wait, a stop.
 
 README, "Whether to retry" (retry_if_result, combined with `|`), "Waiting before retrying" (wait_random_exponential(multiplier=1, max=60))
-and "Stopping" (stop_after_delay). The deadline of the scenario goes into stop_after_delay.
+and "Stopping" (stop_before_delay, for a deadline that must not be passed). The deadline of the scenario goes there.
 """
 
 import requests
 import tenacity
-from tenacity import retry_if_exception_type, retry_if_result, stop_after_delay, wait_random_exponential
+from tenacity import retry_if_exception_type, retry_if_result, stop_before_delay, wait_random_exponential
 
 from conformance.stage import Stage, Told
 
@@ -16,7 +16,7 @@ OFFERS = ("deadline",)
 PACKAGES = ("tenacity", "requests")
 CONFIGURATION = (
     "retry=retry_if_result(not ended) | retry_if_exception_type(requests.RequestException), "
-    "wait=wait_random_exponential(multiplier=1, max=60), stop=stop_after_delay(deadline)"
+    "wait=wait_random_exponential(multiplier=1, max=60), stop=stop_before_delay(deadline)"
 )
 
 
@@ -32,7 +32,7 @@ def wait(stage: Stage) -> Told:
         retry=retry_if_result(lambda job: job["status"] not in ("succeeded", "failed", "cancelled"))
         | retry_if_exception_type(requests.RequestException),
         wait=wait_random_exponential(multiplier=1, max=60),
-        stop=stop_after_delay(stage.deadline),
+        stop=stop_before_delay(stage.deadline),
     )
     try:
         job = polling(look)
