@@ -8,7 +8,8 @@ import pytest
 
 from sereno.core.budget import Spend
 from sereno.core.call import CallKind, CallOutcome, CallState, ProviderCall
-from sereno.core.contract import Cancel, Contract, Duplicate, Idempotency, KeyPlace, Via
+from sereno.core.contract import Cancel, Contract, Delays, Duplicate, Idempotency, KeyPlace, Via
+from sereno.core.delay import first_delay
 from sereno.core.errors import InvariantBroken
 from sereno.core.escalation import Category, Verb
 from sereno.core.observation import DelaySource
@@ -151,7 +152,8 @@ def test_W31_a_submit_that_was_taken_on_is_waited_for() -> None:
     assert (decision.state, decision.event) == (S.WAITING, Event.SUBMITTED)
     assert decision.job == Job("job-9", "https://acme.example/jobs/job-9", {"project": "p"})
     assert decision.call is not None and (decision.call.state, decision.call.call) == (CallState.DONE, "call_1")
-    assert (decision.due, decision.next_poll_at, decision.delay_source) == (after(2), after(2), DelaySource.CONTRACT_SCHEDULE)
+    assert (decision.due, decision.delay_source) == (decision.next_poll_at, DelaySource.CONTRACT_SCHEDULE)
+    assert decision.draw is not None and decision.due == NOON + first_delay(Delays(), decision.draw)
     assert decision.spend == Spend() and decision.effects == ()
 
 
@@ -161,11 +163,18 @@ def test_status_polling_6_the_first_look_honours_the_submits_retry_after() -> No
     late = decide_answered(submitting(), answered(O.ACCEPTED, hints=[retry_after(after(90))]), contract=contract)
     assert (late.due, late.delay_source) == (after(90), DelaySource.PROVIDER_RETRY_AFTER)
     early = decide_answered(submitting(), answered(O.ACCEPTED, hints=[retry_after(after(10))]), contract=contract)
-    assert (early.due, early.delay_source) == (after(30), DelaySource.PROVIDER_RETRY_AFTER)
+    assert early.due is not None and after(30) <= early.due < after(32.5)
+    assert early.delay_source is DelaySource.PROVIDER_RETRY_AFTER
     hinted = decide_answered(submitting(), answered(O.ACCEPTED, hints=[poll_hint(after(40))]), contract=contract)
     assert (hinted.due, hinted.delay_source) == (after(40), DelaySource.PROVIDER_POLL_HINT)
     beyond = decide_answered(submitting(), answered(O.ACCEPTED, hints=[retry_after(after(9000))]), contract=contract)
     assert (beyond.due, beyond.next_poll_at) == (after(3600), after(9000))
+
+
+def test_W29_jobs_that_are_started_together_are_not_looked_at_together() -> None:
+    """A hundred submits that are answered in one instant get a hundred instants for their first looks, none before the first delay."""
+    dues = {decide_answered(submitting(), answered(O.ACCEPTED), seed=seed).due for seed in range(100)}
+    assert len(dues) == 100 and all(due is not None and after(2) <= due < after(4.5) for due in dues)
 
 
 def test_a_rejected_hint_of_a_submit_is_recorded() -> None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from sereno.core.budget import Spend
-from sereno.core.call import CallKind, CallState
+from sereno.core.call import CallKind, CallOutcome, CallState
 from sereno.core.contract import Contract, Via
 from sereno.core.errors import NotAllowed, NotNow
 from sereno.core.escalation import Category, Verb
@@ -35,8 +35,10 @@ from tests.core.waiting import (
     NOON,
     SUBMIT,
     after,
+    answered,
     apply,
     decide,
+    decide_answered,
     escalated,
     make_contract,
     make_operation,
@@ -160,6 +162,18 @@ def test_a_call_back_before_the_submit_was_answered_is_kept() -> None:
     assert (decision.state, decision.due, decision.pushed) == (S.SUBMITTING, after(9), TOLD)
 
 
+def test_a_call_back_that_came_during_a_call_is_read_after_it() -> None:
+    """The call keeps its own time; then the call-back is read at once, after a submit as after a cancel."""
+    waiting = pushed_only(call=with_call(CallKind.CANCEL))
+    change = decide_push(replace(waiting, next_poll_at=after(90)), PUSH, TOLD, after(5))
+    assert (change.due, change.pushed) == (after(90), TOLD)
+    done = decide_answered(replace(waiting, pushed=TOLD), answered(CallOutcome.ACCEPTED, job_id=None), after(91), contract=PUSH)
+    assert (done.state, done.due) == (S.WAITING, after(91))
+    started = decide_answered(submitting(pushed=TOLD), answered(CallOutcome.ACCEPTED), after(4), contract=PUSH)
+    assert (started.state, started.due, started.next_poll_at) == (S.WAITING, after(4), None)
+    assert next_call(apply(submitting(pushed=TOLD), started), PUSH, after(4)) == Read(TOLD)
+
+
 def pushed_only(**fields: object) -> Operation:
     """A job whose provider calls back: no status request is allowed."""
     limits = replace(ALLOWANCE, max_status_requests=0)
@@ -181,6 +195,9 @@ def test_a_push_only_job_that_is_not_done_waits_until_its_deadline() -> None:
     """Nothing is planned and nothing is sent; a step without a call-back only notes so."""
     decision = decide(pushed_only(pushed=TOLD), saw(KIND.PENDING, requests=0), after(7), contract=PUSH)
     assert (decision.state, decision.due, decision.next_poll_at) == (S.WAITING, after(3600), None)
+    waits = replace(pushed_only(pushed=TOLD), next_poll_at=after(90), delay_source=DelaySource.PROVIDER_RETRY_AFTER)
+    kept = decide(waits, saw(KIND.PENDING, requests=0), after(7), contract=PUSH)
+    assert (kept.due, kept.next_poll_at, kept.delay_source) == (after(3600), after(90), DelaySource.PROVIDER_RETRY_AFTER)
     close = next_call(pushed_only(), PUSH, after(8))
     assert isinstance(close, Close) and close.event is Event.CHANGED
     noted = close_operation(pushed_only(), PUSH, close, after(8), escalation_id="esc_1")

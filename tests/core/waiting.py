@@ -163,7 +163,7 @@ def apply(operation: Operation, decision: OperationDecision) -> Operation:
         open_escalation=escalation if escalation is not None else operation.open_escalation,
         reserved=False,
         pins=decision.pins,
-        pushed=None,
+        pushed=None if seen is not None else operation.pushed,
         **_called(operation, decision),
     )
 

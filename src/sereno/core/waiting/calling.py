@@ -1,5 +1,6 @@
 """Calling: turns the answer to a submit or a cancel into the one thing to write down (W21, W24, W31)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
@@ -101,7 +102,7 @@ def _spent(spend: Spend, outcome: CallOutcome) -> Spend:
 def _submitted(step: Step, call: ProviderCall, answer: CallAnswer, draw: float) -> OperationDecision:
     """What became of a submit."""
     if answer.outcome in (O.ACCEPTED, O.DUPLICATE) and answer.job_id is not None:
-        return _started(step, call, answer)
+        return _started(step, call, answer, draw)
     if answer.outcome in (O.NOT_SENT, O.THROTTLED, O.UNKNOWN):
         return _submit_again(step, call, answer, draw)
     if answer.outcome in (O.DENIED, O.REFUSED) and not in_doubt(call):
@@ -110,7 +111,7 @@ def _submitted(step: Step, call: ProviderCall, answer: CallAnswer, draw: float) 
     return end(settled, Event.SAW_TROUBLE, Category.SUBMIT_UNKNOWN, answer.reason)
 
 
-def _started(step: Step, call: ProviderCall, answer: CallAnswer) -> OperationDecision:
+def _started(step: Step, call: ProviderCall, answer: CallAnswer, draw: float) -> OperationDecision:
     """The job is known: it is waited for, unless it is not ours, or the time for that is over."""
     assert answer.job_id is not None, "the caller saw the job"
     if _is_foreign(step.contract, call, answer):
@@ -123,8 +124,17 @@ def _started(step: Step, call: ProviderCall, answer: CallAnswer) -> OperationDec
     if step.at >= stops_at:
         reason = f"{answer.reason} at {at_text(step.at)}, not before {named_limit(limit)} {at_text(stops_at)}; the job is kept"
         return end(step, Event.HIT_LIMIT, Category(limit), reason)
-    look = plan_first_look(step.contract, step.operation.allowance, provider_waits(answer.hints, step.at), step.at)
-    return step.planned(Event.SUBMITTED, look, answer.reason, None)
+    waits = provider_waits(answer.hints, step.at)
+    if step.contract.via is Via.PUSH:
+        return step.planned(Event.SUBMITTED, _unlooked(step, waits), answer.reason, draw)
+    look = plan_first_look(step.contract, step.operation.allowance, waits, (step.at, draw))
+    return step.planned(Event.SUBMITTED, look, answer.reason, draw)
+
+
+def _unlooked(step: Step, waits: Mapping[DelaySource, datetime]) -> Look:
+    """The provider calls back and is never asked; what it said while the call was under way is read next."""
+    operation = step.operation
+    return no_look(operation.allowance, waits, None if operation.pushed is None else step.at)
 
 
 def _is_foreign(contract: Contract, call: ProviderCall, answer: CallAnswer) -> bool:
@@ -247,7 +257,7 @@ def _soon(step: Step, answer: CallAnswer, draw: float) -> Look:
     local = step.at + delays.min_gap + span * draw
     source, wait = provider_wait(operation, answer.hints, step.at)
     if step.contract.via is Via.PUSH:
-        return no_look(operation.allowance, {} if wait is None else {source: wait})
+        return _unlooked(step, {} if wait is None else {source: wait})
     stops_at, _ = operation.allowance.stops_at()
     planned = local if wait is None else max(local, wait)
     named = DelaySource.LOCAL_BACKOFF if wait is None else source

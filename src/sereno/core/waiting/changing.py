@@ -74,10 +74,12 @@ def decide_push(operation: Operation, contract: Contract, pushed: Pushed, now: d
     kept = pushed if contract.via is Via.PUSH and operation.state not in TERMINAL else None
     if operation.state is not OperationState.WAITING:
         return _changed(operation, _kept_due(operation, now), f"called back while {operation.state}: recorded", pushed=kept)
+    if operation.call is not None:
+        return _changed(operation, _kept_due(operation, now), "called back: recorded; a call is not hurried by that", pushed=kept)
     if contract.via is Via.PUSH:
         stops_at, _ = operation.allowance.stops_at()
         return _changed(operation, min(now, stops_at), "the provider called back: its word is read now", pushed=kept)
-    if operation.call is not None or operation.delay_source not in _SHORTENED:
+    if operation.delay_source not in _SHORTENED:
         says = f"called back: recorded; the wait ({operation.delay_source}) is not shortened"
         return _changed(operation, _kept_due(operation, now), says)
     return _sooner(operation, _after_gap(operation, contract, now), now)

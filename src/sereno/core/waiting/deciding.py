@@ -11,9 +11,9 @@ from sereno.core.escalation import Category, at_text
 from sereno.core.observing.seen import Observation, ObservationKind
 from sereno.core.reading.answer import table_word
 from sereno.core.values import Json
-from sereno.core.waiting.ending import Step, end, note, refuse_ended
+from sereno.core.waiting.ending import Step, end, note, provider_wait, refuse_ended
 from sereno.core.waiting.lifecycle import Event, Grant, Operation, OperationState
-from sereno.core.waiting.look import no_look, plan_look, provider_waits, rejected_hints
+from sereno.core.waiting.look import no_look, plan_look, rejected_hints
 from sereno.core.waiting.step import OperationDecision, named_limit, used_up
 
 
@@ -177,8 +177,9 @@ def _look_again(step: Step, observation: Observation, reason: str, rng: Random) 
     """Plans the next look with the one draw of this decision; a provider that calls back is not looked at."""
     operation, draw = step.operation, rng.random()
     if step.contract.via is Via.PUSH:
-        return step.planned(
-            Event.SAW_PENDING, no_look(operation.allowance, provider_waits(observation.hints, step.at)), reason, draw
-        )
+        # A call-back answers no request, so it shortens no wait that an answer asked for (W35).
+        source, wait = provider_wait(operation, observation.hints, step.at)
+        unlooked = no_look(operation.allowance, {} if wait is None else {source: wait})
+        return step.planned(Event.SAW_PENDING, unlooked, reason, draw)
     look = plan_look(step.contract, operation.allowance, observation, step.spend, operation.started_at, (step.at, draw))
     return step.planned(Event.SAW_PENDING, look, reason, draw)

@@ -1,12 +1,12 @@
 """The next look: when an operation asks again, and who said so (W06, W07, W13, W14, W26, W35)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sereno.core.budget import Allowance, Spend
-from sereno.core.contract import Contract, Via
-from sereno.core.delay import jittered, raw_backoff, steep_backoff
+from sereno.core.contract import Contract
+from sereno.core.delay import first_delay, jittered, raw_backoff, steep_backoff
 from sereno.core.escalation import at_text
 from sereno.core.observing.seen import DelaySource, Observation, ObservationKind, ReadHint
 from sereno.core.values import Json
@@ -70,10 +70,15 @@ def plan_look(
     return Look(stops_at, kept, source, reason, facts)
 
 
-def no_look(allowance: Allowance, waits: Mapping[DelaySource, datetime]) -> Look:
-    """Waits for a call-back until the end: there is no status call. What the provider asked for still holds for a cancel."""
+def no_look(allowance: Allowance, waits: Mapping[DelaySource, datetime], unread: datetime | None = None) -> Look:
+    """Waits for a call-back until the end: there is no status call. What the provider asked for still holds for a cancel.
+
+    A call-back that waits to be read, while a call was under way, is read next: at `unread`.
+    """
     stops_at, _ = allowance.stops_at()
     source, wait = max(waits.items(), key=lambda pair: pair[1], default=(DelaySource.CONTRACT_SCHEDULE, None))
+    if unread is not None and unread < stops_at:
+        return Look(unread, wait, source, "no look: what the provider called back with is read now", {})
     return Look(stops_at, wait, source, f"no look: the provider calls back until {at_text(stops_at)}", {})
 
 
@@ -84,17 +89,15 @@ def last_look(contract: Contract, stops_at: datetime, floors: Sequence[datetime]
 
 
 def plan_first_look(
-    contract: Contract, allowance: Allowance, waits: Mapping[DelaySource, datetime], received_at: datetime
+    contract: Contract, allowance: Allowance, waits: Mapping[DelaySource, datetime], when: tuple[datetime, float]
 ) -> Look:
-    """Plans the first look after a submit: the contract's first delay, or what the answer asked for where that is later (W13).
-
-    A contract without a status call is looked at never: the provider calls back, and its deadline is due.
-    """
-    if contract.via is Via.PUSH:
-        return no_look(allowance, waits)
+    """Plans the first look after a submit from `when` = (receipt, draw in [0, 1)): the contract's first delay, spread so that jobs
+    that were started together are not looked at together (W29), or what the answer asked for where that is later (W13)."""
+    received_at, draw = when
     stops_at, _ = allowance.stops_at()
-    first = contract.delays.first if contract.submit is None or contract.submit.first is None else contract.submit.first
-    found = {DelaySource.CONTRACT_SCHEDULE: received_at + max(first, contract.delays.min_gap), **waits}
+    submit = contract.submit
+    own = contract.delays if submit is None or submit.first is None else replace(contract.delays, first=submit.first)
+    found = {DelaySource.CONTRACT_SCHEDULE: received_at + max(first_delay(own, draw), own.min_gap), **waits}
     source, planned = max(found.items(), key=lambda pair: pair[1])
     if (
         source not in FROM_PROVIDER
