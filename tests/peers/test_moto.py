@@ -11,8 +11,9 @@ from moto.core.config import default_user_config
 from moto.moto_api import state_manager
 from moto.server import ThreadedMotoServer
 
+from sereno.core.errors import SetupError
 from sereno.core.operation import OperationState
-from tests.peers.serving import opened, submitted, waited
+from tests.peers.serving import HERE, opened, submitted, waited
 
 pytestmark = pytest.mark.full
 
@@ -121,3 +122,23 @@ def _no_secret(folder: Path) -> None:
     """Neither database nor journal holds the key."""
     whole = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
     assert b"canary" not in whole
+
+
+@pytest.mark.parametrize(
+    ("contract", "parameters", "says"),
+    [
+        ("aws-athena", {"region": "eu-wst-1"}, "did you mean 'eu-west-1'?"),
+        ("misspelt", {"region": "eu-west-1"}, "did you mean 'DescribeJobs'?"),
+    ],
+)
+async def test_what_botocore_does_not_know_is_refused_at_once(
+    tmp_path: Path, contract: str, parameters: dict[str, str], says: str
+) -> None:
+    """Nothing is stored that could never be sent."""
+    text = (HERE.parents[1] / "src/sereno/builtin/contracts/aws-batch.toml").read_text()
+    misspelt = text.replace('contract = "aws-batch"', 'contract = "misspelt"').replace('"DescribeJobs"', '"DescribeJob"')
+    async with opened(tmp_path, 1, contracts={"misspelt": misspelt}) as app:
+        with pytest.raises(SetupError) as refused:
+            await submitted(app, contract, {}, parameters=parameters, account="")
+        assert says in str(refused.value)
+        assert await app.operations.list() == []

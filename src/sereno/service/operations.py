@@ -26,6 +26,7 @@ from sereno.service.waiting.wanted import (
     WantedSubmit,
     account_of,
     allowance_of,
+    carrier_faults,
     credential_faults,
     limits_of,
     pool_of,
@@ -118,6 +119,7 @@ class Operations:
         account = account_of(deps, contract, wanted, url)
         faults += credential_faults(deps, account)
         faults += secrets_of(deps, texts_of(wanted), "wait")
+        faults += carrier_faults(deps, contract, wanted)
         limits = limits_of(contract, wanted, faults)
         names = deps.loaded.settings.waiting.actions if wanted.actions is None else wanted.actions
         actions, more = resolve_actions(deps, names, where="wait", origin=deps.origin)

@@ -214,6 +214,13 @@ def _missing_limits(given: Mapping[str, Any], contract: str) -> Fault | None:
     return Fault("wait", f"contract {contract} has no limits of its own; give {', '.join(missing)}", example)
 
 
+def carrier_faults(deps: Deps, contract: Contract, wanted: Terms) -> list[Fault]:
+    """What keeps the contract's calls from being carried here: a missing extra, a service or region that nobody knows."""
+    provider = deps.plugins.providers.get(contract.via)
+    problem = provider.problem(contract, wanted.parameters) if provider is not None else None
+    return [Fault("wait", problem)] if problem is not None else []
+
+
 def allowance_of(limits: Limits, wanted: Terms, now: datetime) -> Allowance:
     """The limits as instants and counts, from now."""
     return limits.starting(now, wanted.business_deadline_at)
