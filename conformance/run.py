@@ -66,9 +66,9 @@ def _play(name: str, chosen: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _python(name: str) -> str:
-    """Sereno runs where this runs; the waiters of others have an environment of their own, which CONFORMANCE_PYTHON can name."""
+    """Sereno and what is heavy run where this runs; the others have an environment of their own, or that of CONFORMANCE_PYTHON."""
     theirs = os.environ.get("CONFORMANCE_PYTHON") or str(ROOT / ".venv-conformance/bin/python")
-    return sys.executable if name.startswith(OURS) else theirs
+    return sys.executable if name.startswith(OURS) or name in HEAVY else theirs
 
 
 def _column(name: str, scenarios: Sequence[Scenario], today: str) -> Column:

@@ -1,7 +1,7 @@
 """The scenarios are valid data, files that are not are refused, and each rule of the judge catches what it is for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,16 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     scenario = read(write(tmp_path, GOOD))
     assert scenario.steps == [Step(say="running", until=10.0), Step(say="succeeded")]
     assert scenario.expect.outcome == ["succeeded"]
+
+
+def test_the_example_of_the_how_to_page_is_a_scenario(tmp_path: Path) -> None:
+    """And every key of the format stands on that page."""
+    text = (ROOT / "docs/how-to/conformance.md").read_text()
+    path = tmp_path / "retry-after-503.toml"
+    path.write_text(text.split("```text\n")[1].split("```")[0])
+    assert read(path).expect.gaps == [Gap(2, 90.0)]
+    keys = {item.name for kind in (Scenario, Step, Expect) for item in fields(kind)} - {"steps", "expect"}
+    assert sorted(key for key in keys if f"`{key}`" not in text and f"{key} =" not in text) == []
 
 
 @pytest.mark.parametrize(
