@@ -10,13 +10,15 @@ from pathlib import Path
 
 from sereno.app import Sereno
 from sereno.app.parts import Outside
-from sereno.core.contract import CALLER_URL, Contract
+from sereno.core.call import CallKind, CallState, ProviderCall
+from sereno.core.contract import Contract
 from sereno.core.delivery import Delivery, DeliveryState
 from sereno.core.effect import ActionRef, Effect, Policy
 from sereno.core.operation import Operation
+from sereno.core.reading.templates import CALLER_URL
 from sereno.core.values import Json
 from sereno.ports import Fetch, Guarded, PoolLimits
-from sereno.service.operations import Wanted
+from sereno.service.operations import Wanted, WantedSubmit
 from sereno.service.polls import read_model
 from sereno.settings import PollModel, parse_settings
 from tests.core.waiting import make_operation
@@ -199,7 +201,7 @@ async def mail(stage: Stage, url: str) -> object:
 
 
 async def _asked(stage: Stage, contract: Contract, operation: Operation) -> object:
-    return await stage.app.kit.plugins.provider.call(operation, contract, stage.guarded())
+    return await stage.app.kit.plugins.providers[contract.via].look(operation, contract, stage.guarded())
 
 
 async def _registered(stage: Stage, wanted: Wanted) -> object:
@@ -241,6 +243,29 @@ BASED = ("github-actions-run", "google-lro", "openai-responses", "replicate")
 """Shipped contracts with a template; a test compares them with the catalogue."""
 for _name in BASED:
     place(f"wait {_name}: --base", slow=True)(_based(_name))
+
+
+async def _sent(stage: Stage, contract: Contract, operation: Operation) -> object:
+    assert operation.call is not None
+    provider = stage.app.kit.plugins.providers[contract.via]
+    return await provider.send(operation, contract, operation.call, stage.guarded())
+
+
+@place("submit replicate: --base", slow=True)
+async def submit_base(stage: Stage, url: str) -> object:
+    """Where a job is started."""
+    limits = {"deadline": SHORT * 100, "max_status_requests": 5, "max_transport_failures": 5, "max_throttles": 5}
+    wanted = WantedSubmit("replicate", {"version": "1"}, base=url, **limits)  # type: ignore[arg-type]
+    operation = (await stage.app.operations.submit(wanted)).record.operation
+    return await _sent(stage, stage.app.contracts.get("replicate"), operation)
+
+
+@place("stored submit: base edited behind the service")
+async def stored_base(stage: Stage, url: str) -> object:
+    """A row that was never checked."""
+    call = ProviderCall("call_1", CallKind.SUBMIT, "op_1:submit", "sub_1", {"version": "1"}, CallState.SENDING, NOW, attempts=1)
+    operation = replace(make_operation(url="", account="", job_id=""), parameters={"base": url}, call=call)
+    return await _sent(stage, stage.app.contracts.get("replicate"), operation)
 
 
 @place("stored operation: url edited behind the service")
@@ -297,4 +322,4 @@ async def credential_origin(stage: Stage, url: str) -> object:
 
 def is_generic(contract: Contract) -> bool:
     """True where the job id is the address."""
-    return contract.url == CALLER_URL
+    return contract.status.url == CALLER_URL
