@@ -282,10 +282,27 @@ async def test_I7_a_clock_set_back_by_a_day_leaves_nothing_stuck(stage: Stage, k
     assert await stage.claim() == []
     assert await stage.work.next_due() == stage.now + MINUTE
     (row,) = await stage.sql("SELECT facts FROM journal WHERE subject = 'clock'")
-    assert json.loads(row["facts"]) == {"event": "clock_step", "seconds": -86400.0}
+    assert json.loads(row["facts"]) == {"event": "clock_step", "seconds": -86400.0, "moved": True}
     stage.later(MINUTE)
     assert len(await stage.claim()) == 1
     assert len(await stage.sql("SELECT 1 FROM journal WHERE subject = 'clock'")) == 1, "one step is recorded once"
+
+
+@pytest.mark.parametrize(("look", "left"), [(6, 6), (12, 10), (None, 10)])
+async def test_I7_W13_a_clock_set_back_makes_no_look_of_a_deadline(stage: Stage, look: int | None, left: int) -> None:
+    """What is due at its deadline, because the provider's wait or the backoff ends later, is not looked at sooner for the step."""
+    operation = await stage.operation(deadline_at=stage.now + 10 * MINUTE)
+    work = await stage.claim_operation()
+    await stage.work.commit_operation(work, pending(work, stage.now, stage.now + 10 * MINUTE))
+    planned = None if look is None else us(stage.now + (look + 2) * MINUTE)
+    await stage.sql("UPDATE operation SET next_poll_at = ? WHERE id = ?", planned, operation)
+    await stage.sql("UPDATE pool SET wake = 0")
+    stage.later(-2 * MINUTE)
+    assert await stage.claim() == []
+    (row,) = await stage.sql("SELECT due, next_poll_at FROM operation")
+    start = stage.now + 2 * MINUTE
+    assert row["due"] == us(start + left * MINUTE)
+    assert row["next_poll_at"] == (None if look is None else us(start + look * MINUTE))
 
 
 async def test_I7_a_clock_ten_years_ahead_and_back_causes_no_burst(stage: Stage) -> None:

@@ -180,7 +180,7 @@ async def test_W20_only_a_person_changes_an_operation(stage: Stage, who: Any, wo
 
 
 async def test_a_cancel_while_a_look_is_under_way_keeps_what_the_look_learns(stage: Stage) -> None:
-    """The step's facts count, it decides nothing, and the call comes next."""
+    """The step's facts count, it decides nothing, and the call comes next, after the minimum gap."""
     operation = await stage.operation()
     work = await stage.claim_operation()
     await stage.store.definitions.change_operation(ANNA, operation, cancel())
@@ -188,9 +188,24 @@ async def test_a_cancel_while_a_look_is_under_way_keeps_what_the_look_learns(sta
     await stage.work.commit_operation(work, pending(work, stage.now, stage.now + MINUTE))
     found = (await stage.store.reads.operation(ANNA, operation)).operation
     assert (found.last_state, found.spend.status_requests) == ("running", 1)
+    assert await stage.claim() == [], "not sooner than a look would come"
+    stage.later(timedelta(seconds=1))
     nexts = await stage.claim_operation()
     assert nexts.operation.call is not None and nexts.operation.call.kind is CallKind.CANCEL
     assert (nexts.operation.reserved, nexts.operation.spend.status_requests) == (False, 1)
+
+
+async def test_W35_a_cancel_queued_during_a_look_waits_as_the_look_was_asked_to(stage: Stage) -> None:
+    """What the provider asked for in that answer holds for the cancel too."""
+    operation = await stage.operation()
+    work = await stage.claim_operation()
+    await stage.store.definitions.change_operation(ANNA, operation, cancel())
+    asked = pending(work, stage.now, stage.now + MINUTE, delay_source=DelaySource.PROVIDER_RETRY_AFTER)
+    await stage.work.commit_operation(work, asked)
+    stage.later(MINUTE - timedelta(seconds=1))
+    assert await stage.claim() == []
+    stage.later(timedelta(seconds=1))
+    assert (await stage.claim_operation()).operation.call is not None
 
 
 async def test_W31_nothing_is_changed_while_a_call_may_be_on_its_way(stage: Stage) -> None:

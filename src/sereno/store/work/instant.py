@@ -17,8 +17,11 @@ SUBJECT = "clock"
 _SHIFTS = (
     "UPDATE poll SET due = due - :step, scheduled_for = scheduled_for - :step, lease_until = lease_until - :step"
     " WHERE state = 'active' AND due IS NOT NULL",
-    "UPDATE operation SET due = due - :step, scheduled_for = scheduled_for - :step, lease_until = lease_until - :step,"
-    " next_poll_at = next_poll_at - :step WHERE state IN ('submitting', 'waiting') AND due IS NOT NULL",
+    # What is due at its deadline alone stays so: due sooner it would look, inside a wait that the provider asked for, or without a plan.
+    "UPDATE operation SET scheduled_for = scheduled_for - :step, lease_until = lease_until - :step, next_poll_at = next_poll_at - :step,"
+    " due = CASE WHEN due <> min(deadline_at, coalesce(business_deadline_at, deadline_at)) THEN due - :step"
+    "            WHEN parked IS NULL THEN min(due, coalesce(next_poll_at - :step, due)) ELSE due END"
+    " WHERE state IN ('submitting', 'waiting') AND due IS NOT NULL",
     "UPDATE delivery SET due = due - :step, scheduled_for = scheduled_for - :step, lease_until = lease_until - :step"
     " WHERE state IN ('queued', 'sending') AND due IS NOT NULL",
     "UPDATE provider_call SET first_sent_at = first_sent_at - :step WHERE state IN ('queued', 'sending')",
@@ -50,7 +53,7 @@ def watch(connection: sqlite3.Connection, now: int) -> int:
     if step > STEP_US:
         for statement in _SHIFTS:
             connection.execute(statement, {"step": step})
-        note_step(connection, now, -step / 1_000_000)
+        note_step(connection, now, -step / 1_000_000, moved=True)
         _save(connection, now)
         return step
     if now - mark > SAVE_IDLE_US:
@@ -73,13 +76,18 @@ def _noted(connection: sqlite3.Connection, now: int, seconds: float) -> bool:
     return row is not None and abs(now - row[0]) <= SAME_STEP_US and abs(seconds - row[1]) * 1_000_000 <= STEP_US
 
 
-def note_step(connection: sqlite3.Connection, now: int, seconds: float) -> None:
-    """Records that the host clock stepped by `seconds` (negative: back), once: each process of the host sees the same step."""
-    if _noted(connection, now, seconds):
+def note_step(connection: sqlite3.Connection, now: int, seconds: float, *, moved: bool = False) -> None:
+    """Records that the host clock stepped by `seconds` (negative: back), once: each process of the host sees the same step.
+
+    `moved`: the open waits were moved with it, which is on record each time, since the plans in the journal are read with that in mind.
+    """
+    known = _noted(connection, now, seconds)
+    if known and not moved:
         return
-    facts: dict[str, Json] = {"event": "clock_step", "seconds": round(seconds, 3)}
+    facts: dict[str, Json] = {"event": "clock_step", "seconds": round(seconds, 3), "moved": moved}
     append(connection, [Entry(DEFAULT_WORKSPACE, SUBJECT, 0, RESULT, now, facts)])
-    connection.execute(
-        "INSERT INTO meta (key, value) VALUES ('clock_steps', '1')"
-        " ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)"
-    )
+    if not known:
+        connection.execute(
+            "INSERT INTO meta (key, value) VALUES ('clock_steps', '1')"
+            " ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)"
+        )

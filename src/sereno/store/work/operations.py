@@ -111,7 +111,7 @@ def _planned(commit: OperationCommit, fence: Values, now: int) -> _Plan:
     pushed_at = None if state in TERMINAL else _unread(commit, fence, edited=edited)
     due, next_poll_at = micros(decision.due), micros(decision.next_poll_at)
     if edited:
-        due = now if call is not None else _edited_due(fence, decision, now)
+        due = _edited_due(fence, decision, now, calls=call is not None)
     if state in LIVE and due is not None and call is None:
         due, next_poll_at = _woken(commit, fence, (due, next_poll_at), now=now, unread=pushed_at is not None)
     pins = load_pins(fence["pins"])
@@ -158,9 +158,11 @@ def settled_requests(fence: Values, commit: OperationCommit) -> int:
     return int(fence["status_requests_used"]) - max(0, min(given_back, reserved))
 
 
-def _edited_due(fence: Values, decision: OperationDecision, now: int) -> int:
-    """Decides again soon, but inside the smallest gap and what the provider asked for (W35)."""
-    return max(now + int(fence["min_gap_us"]), micros(decision.next_poll_at) or 0)
+def _edited_due(fence: Values, decision: OperationDecision, now: int, *, calls: bool) -> int:
+    """Decides again soon, but inside the smallest gap and what the provider asked for (W35). A cancel that was queued meanwhile does not
+    wait for the next look of ours."""
+    look = None if calls and decision.delay_source in _LOCAL else decision.next_poll_at
+    return max(now + int(fence["min_gap_us"]), micros(look) or 0)
 
 
 def seen(observation: Observation | None) -> dict[str, Any]:
