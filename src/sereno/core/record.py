@@ -68,7 +68,7 @@ class StepRecord:
     hops: int = 0
     """Redirect hops that were counted in this step."""
     woken: bool = False
-    """Something came from the provider while the step was under way: its next look may have been put sooner than decided (W35)."""
+    """A call-back came while the step was under way, or waits unread: what comes next may have been put sooner than decided (W35)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ CHANGES = ("answered", "cancel_requested", "pushed", "contract_changed")
 MOST = 20_000
 """Rows of the journal that are read for one operation."""
 _ROWS = """
-SELECT seq, run, kind, facts FROM journal WHERE workspace = ? AND subject = ? AND kind IN ('intent', 'decision')
+SELECT seq, run, kind, at, facts FROM journal WHERE workspace = ? AND subject = ? AND kind IN ('intent', 'decision')
 ORDER BY seq LIMIT ?
 """
 _DECISIONS = """
@@ -37,24 +37,24 @@ class _Run:
 
     intent: Facts
     hops: int = 0
-    woken: bool = False
 
 
 def steps(connection: Connection, workspace: str, operation: str) -> Sequence[StepRecord]:
     """Pairs each decision of a step with the intent of its run. What people decided, parked and released runs are no steps."""
     runs: dict[int, _Run] = {}
-    found = []
+    found, pushed_at = [], 0
     for row in connection.execute(_ROWS, (workspace, operation, MOST)):
         facts, run = loads_foreign(row["facts"]), runs.get(row["run"])
         if row["kind"] == "intent" and "claimed_at" in facts:
             runs = {row["run"]: _Run(facts)}
         elif row["kind"] == "intent" and run is not None:
             run.hops += 1
-        elif facts.get("decision") == "pushed" and run is not None:
-            run.woken = True
+        elif facts.get("decision") == "pushed":
+            pushed_at = row["at"]
         elif "draw" in facts and run is not None:
             step = _step((workspace, operation), row, run.intent, facts)
-            found.append(replace(step, hops=run.hops, woken=run.woken))
+            unread = "pushed_at" in run.intent and step.observation is None
+            found.append(replace(step, hops=run.hops, woken=unread or pushed_at >= run.intent["claimed_at"]))
     return found
 
 
