@@ -20,7 +20,7 @@ GRAMMAR = {
     "escalation": {"list", "show", "answer"},
     "run": {"list", "show"},
     "delivery": {"list", "retry", "drop"},
-    "contract": {"list", "show", "check"},
+    "contract": {"list", "show", "new", "check", "test", "import", "schema"},
     "config": {"schema", "show"},
 }
 

@@ -11,6 +11,7 @@ from typing import TextIO
 from sereno.app.keeping import build_artifacts, with_kept_results
 from sereno.app.parts import Outside, build_catalogue, build_plugins, refuse_secrets, secret_in
 from sereno.app.running import Sereno, file_mark
+from sereno.builtin.contracts.waiters import import_waiter
 from sereno.builtin.sources.guess import guess
 from sereno.core.errors import SetupError
 from sereno.core.work import Principal
@@ -143,7 +144,7 @@ def _path_of(address: str) -> Path:
 def contracts_of(loaded: Loaded) -> Contracts:
     """The contracts that hold here; opens no database."""
     refuse_secrets(loaded)
-    return Contracts(build_catalogue(loaded))
+    return Contracts(build_catalogue(loaded), clock=SystemClock(), import_waiter=import_waiter)
 
 
 def backup_database(loaded: Loaded, target: Path, *, overwrite: bool = False) -> BackedUp:

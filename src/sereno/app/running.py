@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from sereno.builtin.contracts.waiters import import_waiter
 from sereno.core.errors import Unavailable
 from sereno.core.record import DeliveryRecord
 from sereno.core.waiting.lifecycle import LIVE
@@ -27,6 +28,7 @@ from sereno.service.doctor import Doctor
 from sereno.service.escalations import Escalations
 from sereno.service.operations import Operations
 from sereno.service.polls import Polls
+from sereno.service.reports import Reports
 from sereno.service.results import Results
 from sereno.settings import Loaded
 from sereno.store.open import Store
@@ -89,9 +91,14 @@ class Sereno:
         return Runs(self._deps)
 
     @property
+    def reports(self) -> Reports:
+        """What the journal shows: decided again, checked, measured."""
+        return Reports(self._deps)
+
+    @property
     def contracts(self) -> Contracts:
         """How providers behave."""
-        return Contracts(self._deps.plugins.contracts)
+        return Contracts(self._deps.plugins.contracts, clock=self._deps.clock, import_waiter=import_waiter)
 
     @property
     def doctor(self) -> Doctor:

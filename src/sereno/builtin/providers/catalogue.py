@@ -20,6 +20,8 @@ __all__ = ["MAX_FILE", "MAX_FILES", "Catalogue", "compile_path", "read_document"
 SHIPPED = "sereno.builtin.contracts"
 MAX_FILE = 256 * 1024
 MAX_FILES = 1000
+CASES = ".cases.toml"
+"""Ends the name of a file that tests the contract beside it, and is none itself."""
 _SYNTAX = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 
 
@@ -128,7 +130,7 @@ def _own(directories: Sequence[File], faults: list[Fault]) -> list[File]:
     found: list[File] = []
     for directory in directories:
         try:
-            files = sorted(file for file in directory.iterdir() if file.suffix == ".toml")
+            files = sorted(file for file in directory.iterdir() if file.suffix == ".toml" and not file.name.endswith(CASES))
         except OSError as error:
             faults.append(Fault(str(directory), f"cannot be listed: {error.strerror}"))
             continue

@@ -200,7 +200,7 @@ class Table:
         """Notes every key that nothing asked for, here and in all sub-tables taken."""
         for key in self.values:
             if key not in self._known and str(key).startswith(UNDECIDED):
-                self.fault(str(key), _undecided(self.values[key]), "then delete this line")
+                self.fault(str(key), _undecided(self.values[key]), "write it where it belongs, then delete this line")
             elif key not in self._known:
                 self.fault(str(key), "is not known here", nearest(str(key), self._known))
         for child in self._children:
