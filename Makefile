@@ -18,7 +18,7 @@ test: setup ## set up, then run the tests (quick tier, under 10 minutes)
 
 test-all: test test-full ## run the tests, then the slow ones (kills, wheels, many seeds)
 
-test-full: setup ## - the slow tier alone
+test-full: setup setup-conformance ## - the slow tier alone
 	@$(PYTEST) -m "full and not nightly"
 
 check: setup ## format, lint, types, imports, locks, sizes, links

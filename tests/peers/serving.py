@@ -1,6 +1,8 @@
 """Servers that nobody here wrote, as processes of their own, and Sereno as a program meets them."""
 
+import fcntl
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -27,19 +29,25 @@ TERMS: Mapping[str, Any] = {
 
 
 def python_of_peers() -> str:
-    """The Python that has the packages of others; the test is skipped where there is none."""
-    named = os.environ.get("SERENO_PEERS_PYTHON")
-    found = Path(named) if named else ROOT / ".venv-conformance/bin/python"
-    if not found.exists():
-        pytest.skip("the servers of others are not installed: `make setup-conformance`, or name a Python in SERENO_PEERS_PYTHON")
-    return str(found)
+    """The Python of the environment of peers, which is set up here where nobody did."""
+    _set_up("scripts/setup.sh", "conformance")
+    return str(ROOT / ".venv-conformance/bin/python")
 
 
-def needs(python: str, *modules: str) -> None:
-    """Skips the test where the environment lacks a module."""
-    asked = subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True, check=False)
-    if asked.returncode:
-        pytest.skip(f"the environment of the peers has no {' and '.join(modules)}")
+def node_module(path: str) -> tuple[str, str]:
+    """Node and a script of an npm package. Skips where node is missing and nobody here may install a distribution's package."""
+    python_of_peers()
+    if shutil.which("npm") is None and os.geteuid() != 0:
+        pytest.skip("needs the distribution packages nodejs and npm, which only root can install")
+    _set_up("scripts/setup_node.sh")
+    return "node", str(ROOT / ".venv-conformance/node/node_modules" / path)
+
+
+def _set_up(*command: str) -> None:
+    """Runs one of the project's own set-ups, one at a time; a second call does nothing."""
+    with (ROOT / ".setup-peers.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["sh", *command], cwd=ROOT, check=True)
 
 
 @contextmanager

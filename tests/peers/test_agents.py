@@ -1,10 +1,8 @@
 """Tasks of MCP servers and A2A agents that nobody here wrote: submit, wait, result, failure, cancel.
 
-Runs where the environment of the peers is installed (`make setup-conformance`, or SERENO_PEERS_PYTHON); the MCP reference server needs
-node and the npm package @modelcontextprotocol/server-everything in the folder that SERENO_PEERS_NODE names.
+The first test that needs them sets up the environment of the peers and, for the MCP reference server, its npm package.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 from sereno.core.escalation import Category
 from sereno.core.operation import OperationState
 from sereno.service.results import CopyState
-from tests.peers.serving import HERE, free_port, needs, opened, peer, python_of_peers, submitted, waited
+from tests.peers.serving import HERE, free_port, node_module, opened, peer, python_of_peers, submitted, waited
 
 pytestmark = pytest.mark.full
 
@@ -25,7 +23,6 @@ S = OperationState
 def fastmcp() -> Iterator[str]:
     """An MCP server of the extension era."""
     python, port = python_of_peers(), free_port()
-    needs(python, "fastmcp_tasks")
     with peer([python, str(HERE / "servers/fastmcp_tasks_server.py"), str(port)], port) as origin:
         yield origin
 
@@ -33,12 +30,9 @@ def fastmcp() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def everything() -> Iterator[str]:
     """The reference server of the era of sessions."""
-    folder = os.environ.get("SERENO_PEERS_NODE")
-    if folder is None:
-        pytest.skip("@modelcontextprotocol/server-everything is not installed: name its folder in SERENO_PEERS_NODE")
     port = free_port()
-    script = f"{folder}/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
-    with peer(["node", script, "streamableHttp"], port, PORT=str(port)) as origin:
+    node, script = node_module("@modelcontextprotocol/server-everything/dist/index.js")
+    with peer([node, script, "streamableHttp"], port, PORT=str(port)) as origin:
         yield origin
 
 
@@ -46,7 +40,6 @@ def everything() -> Iterator[str]:
 def agent() -> Iterator[str]:
     """An A2A agent."""
     python, port = python_of_peers(), free_port()
-    needs(python, "a2a", "uvicorn", "starlette")
     with peer([python, str(HERE / "servers/a2a_server.py"), str(port)], port) as origin:
         yield origin
 
