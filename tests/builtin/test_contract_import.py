@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from botocore.loaders import Loader
 from botocore.waiter import AcceptorConfig, is_valid_waiter_error
+from jmespath.exceptions import JMESPathError
 
 from sereno.builtin.contracts.waiter_input import NotSayable, named_member
 from sereno.builtin.contracts.waiters import Waiter, contract_of, find_waiter, import_waiter
@@ -95,6 +96,8 @@ SAMPLE = (
     "lambda FunctionActiveV2",
     "lambda FunctionExists",
     "mediaconnect FlowActive",
+    "medialive ChannelRunning",
+    "s3 ObjectExists",
     "rds DBInstanceAvailable",
     "rds DBInstanceDeleted",
     "s3 ObjectNotExists",
@@ -151,7 +154,7 @@ def botocore_says(waiter: Waiter, response: Mapping[str, Any]) -> str:
         try:
             if acceptor.matcher_func(response):
                 return str(acceptor.state)
-        except Exception:  # a path that fails (the length of nothing) ends botocore's wait with a bug of its own
+        except JMESPathError:  # a path that fails (the length of nothing) ends botocore's wait with a bug of its own
             return "broken"
     return "failure" if is_valid_waiter_error(response) else "retry"
 
