@@ -58,15 +58,6 @@ class Book:
         return [at for at, _ in self.reads]
 
 
-def burst_over(sent: Sequence[float], *, rate: float, burst: int) -> float:
-    """By how many sends the worst window of any length goes past `burst + rate·Δ`; 0 or less = the promise of I7 holds."""
-    worst, least = float("-inf"), float("inf")
-    for number, at in enumerate(sorted(sent)):
-        least = min(least, number - rate * at)
-        worst = max(worst, number + 1 - rate * at - least - burst)
-    return worst
-
-
 class ScriptedSource:
     """Takes `seconds` to read; shows a new object each time when `news`."""
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from sereno.testing.books import burst_over
 from sereno.testing.virtual import run_virtual
-from tests.drivers.stage import HOST, Stage, burst_over
+from tests.drivers.stage import HOST, Stage
 
 NIGHT_S = 8 * 3600.0
 POLLS = 1000

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.stage import burst_over
+from sereno.testing.books import burst_over
 from tests.e2e.looks import Looks
 
 POLLS, RATE, BURST = 100, 10.0, 5
