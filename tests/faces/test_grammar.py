@@ -16,11 +16,12 @@ from tests.faces.conftest import Cli
 SNAPSHOT = Path(__file__).parent / "help.txt"
 GRAMMAR = {
     "poll": {"add", "list", "show", "edit", "preview", "run", "pause", "resume", "remove", "export", "diff"},
-    "operation": {"list", "show", "explain", "cancel", "resubmit", "push", "contract", "result"},
+    "operation": {"list", "show", "explain", "cancel", "resubmit", "push", "contract", "result", "replay", "check"},
     "escalation": {"list", "show", "answer"},
     "run": {"list", "show"},
     "delivery": {"list", "retry", "drop"},
     "contract": {"list", "show", "new", "check", "test", "import", "schema"},
+    "report": {"waiting"},
     "config": {"schema", "show"},
 }
 

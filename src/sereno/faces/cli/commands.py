@@ -28,6 +28,7 @@ _COMMANDS = {
     "run": ("nouns.run:app", "Look at what ran, why, and what came of it."),
     "delivery": ("nouns.delivery:app", "Look at what was told; retry or drop what could not be."),
     "contract": ("nouns.contract:app", "Look at how providers behave; check a contract of your own."),
+    "report": ("nouns.report:app", "Measure how well Sereno works."),
     "config": ("nouns.config:app", "Look at the settings that hold here."),
 }
 """Where each command is, and its line in the help; the modules are imported when they are used."""

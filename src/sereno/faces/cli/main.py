@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from types import TracebackType
 
-NOUNS = ("poll", "operation", "escalation", "run", "delivery", "contract", "config")
+NOUNS = ("poll", "operation", "escalation", "run", "delivery", "contract", "report", "config")
 VERBS = ("init", "up", "once", "wait", "submit", "apply", "demo", "doctor", "backup", "restore")
 
 

@@ -8,6 +8,7 @@ from sereno.core.operation import OperationState
 from sereno.core.record import OperationRecord
 from sereno.faces.cli.given import confirmed, read_given
 from sereno.faces.cli.nouns.result import result
+from sereno.faces.cli.nouns.review import check, replay
 from sereno.faces.cli.nouns.states import one_of
 from sereno.faces.cli.output import EXIT_OK, EXIT_REFUSED, Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 app = App(name="operation", help="Look at waits for other people's jobs, and decide about one. Looking never asks the provider.")
 Id = Annotated[str, Parameter(help="Operation id, op_….")]
 app.command(result)
+app.command(replay)
+app.command(check)
 Yes = Annotated[bool, Parameter(name="--yes", help="Decide without being asked; needed where there is no terminal.")]
 
 
