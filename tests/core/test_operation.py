@@ -169,6 +169,8 @@ def test_W33_nothing_is_given_back_below_zero_or_without_a_reservation() -> None
     """A reservation is given back once at most."""
     assert decide(make_operation(Spend(0)), saw(KIND.NOT_SENT)).spend.status_requests == 0
     assert decide(make_operation(Spend(4), reserved=False), saw(KIND.NOT_SENT)).spend.status_requests == 4
+    # The gate refused the address, or there was no credential: a person has to mend that, and it cost nothing.
+    assert decide(make_operation(Spend(4)), saw(KIND.INTEGRATION_FAILURE, requests=0)).spend.status_requests == 3
 
 
 def test_W09_redirect_hops_count_towards_the_limit_but_are_not_added_twice() -> None:

@@ -12,7 +12,7 @@ from sereno.core.contract import Cancel, Contract, Delays, Duplicate, Idempotenc
 from sereno.core.delay import first_delay
 from sereno.core.errors import InvariantBroken
 from sereno.core.escalation import Category, Verb
-from sereno.core.observation import DelaySource
+from sereno.core.observation import DelaySource, Observation, ObservationKind
 from sereno.core.operation import (
     Close,
     Event,
@@ -441,3 +441,21 @@ def test_replay_a_decision_on_a_call_draws_once() -> None:
     # Whether the next try would come inside the key's window depends on the draw: it is recorded there too.
     late = decide_answered(submitting(DOUBT), answered(O.UNKNOWN), after(1608), contract=WITH_KEY, seed=3)
     assert late.draw == first.draw
+
+
+@pytest.mark.parametrize(
+    ("cancelled_at", "ends_as", "state"),
+    [
+        (after(-30), "failed", S.CANCELLED),
+        (None, "failed", S.FAILED),
+        (after(-30), "aborted", S.FAILED),
+        (after(-30), None, S.FAILED),
+    ],
+)
+def test_W24_a_cancelled_job_may_end_with_another_word(
+    cancelled_at: datetime | None, ends_as: str | None, state: OperationState
+) -> None:
+    """Where the contract says so (AWS Batch ends cancelled jobs as FAILED), and only after a cancel that was taken on."""
+    contract = make_contract(cancel=replace(CANCEL, ends_as=ends_as))
+    seen = Observation(ObservationKind.FAILURE, state="failed", http_status=200)
+    assert decide(make_operation(cancelled_at=cancelled_at), seen, contract=contract).state is state

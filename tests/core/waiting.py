@@ -125,7 +125,8 @@ def make_operation(spend: Spend | None = None, allowance: Allowance | None = Non
 def saw(kind: ObservationKind, *hints: ReadHint, **other: object) -> Observation:
     """An observation; whatever answers has an HTTP status."""
     status = {KIND.TRANSPORT: None, KIND.NOT_SENT: None, KIND.THROTTLED: 429, KIND.NOT_FOUND_YET: 404}.get(kind, 200)
-    fields: dict[str, object] = {"state": "running", "http_status": status, "reason": f"saw {kind}", **other}
+    sent = 0 if kind is KIND.NOT_SENT else 1
+    fields: dict[str, object] = {"state": "running", "http_status": status, "reason": f"saw {kind}", "requests": sent, **other}
     return Observation(kind, hints=hints, **fields)  # type: ignore[arg-type]
 
 

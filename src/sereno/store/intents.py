@@ -15,7 +15,7 @@ _LIMITS = (
 _STANDING = (
     "state", "revision", "contract", "account", "job_id", "url", "fingerprint", "user", "assistant_task_id", "answered", "not_found",
     "tolerated", "steady", "escalations", "regressions", "category", "last_state", "last_http_status", "last_checked_at", "result_ref",
-    "error_code", "error_text", "expires_at", "created_at", "submitted_at", "pushed_at", "previous", "pool",
+    "error_code", "error_text", "expires_at", "created_at", "submitted_at", "cancelled_at", "pushed_at", "previous", "pool",
 )  # fmt: skip
 """There unless they are null."""
 _TEXTS = ("parameters", "grants", "pins")

@@ -42,7 +42,7 @@ OPERATION_COLUMNS = (
     "status_requests_used", "transport_failures_used", "throttles_used", "answered", "not_found", "tolerated", "steady",
     "min_gap_us", "next_poll_at", "delay_source", "last_state", "last_http_status", "last_checked_at", "result_ref", "category",
     "error_code", "error_text", "expires_at", "regressions", "grants", "pins", "escalations", "created_at", "call", "pushed_at",
-    "previous", "submitted_at",
+    "previous", "submitted_at", "cancelled_at",
 )  # fmt: skip
 
 CALL_COLUMNS = (
@@ -163,7 +163,8 @@ def read_operation(
 ) -> Operation:
     """Reads an `operation` row; `reserved` only for the claim that counted a request for this step."""
     operation = _read_wait(row, escalation, reserved)
-    if call is None and pushed is None and row["previous"] is None and row["submitted_at"] is None and row["pins"] == "{}":
+    started_here = row["previous"] is not None or row["submitted_at"] is not None or row["cancelled_at"] is not None
+    if call is None and pushed is None and not started_here and row["pins"] == "{}":
         return operation
     return replace(
         operation,
@@ -172,6 +173,7 @@ def read_operation(
         pushed=pushed,
         previous=row["previous"],
         submitted_at=instant(row["submitted_at"]),
+        cancelled_at=instant(row["cancelled_at"]),
     )
 
 

@@ -199,7 +199,7 @@ class JournalCheck:
         answer = _table(call.get("answer"))
         # A call-back that is read counts as one request of the provider's, not of ours.
         sent = _number((seen if intent.get("asks") else answer).get("requests")) > 0
-        if intent.get("asks") and (not seen or seen.get("kind") == ObservationKind.NOT_SENT):
+        if intent.get("asks") and not sent:
             self._sent -= 1
         self._check_used(entry, facts, intent, sent=sent)
         self._check_submit(entry, intent, answer, sent=sent)

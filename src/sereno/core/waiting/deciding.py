@@ -118,12 +118,21 @@ def _judge(step: Step, observation: Observation) -> tuple[Event, Category | None
         return Event.HIT_LIMIT, Category(limit), _late(step, observation, f"{named_limit(limit)} {at_text(stops_at)}")
     steady = _steady(step, observation)
     if observation.kind in _ENDS and steady is None and not _is_granted(operation.grants, observation):
-        event, category = _ENDS[observation.kind]
+        event, category = _ENDS[_kind(step, observation)]
         return event, category, observation.reason or f"the provider says {observation.kind}"
     found = used_up(operation.allowance, step.used) if step.contract.via is not Via.PUSH else None
     if found is not None:
         return Event.HIT_LIMIT, *found
     return Event.SAW_PENDING, None, steady or observation.reason or f"the provider says {observation.kind}"
+
+
+def _kind(step: Step, observation: Observation) -> ObservationKind:
+    """What the state amounts to. After a cancel that was taken on, the word that the contract says it ends with means cancelled."""
+    cancel = step.contract.cancel
+    if step.operation.cancelled_at is None or cancel is None or cancel.ends_as is None or observation.state is None:
+        return observation.kind
+    failed = observation.kind is ObservationKind.FAILURE and table_word(step.contract, observation.state) == cancel.ends_as
+    return ObservationKind.CANCELLED if failed else observation.kind
 
 
 def _steady(step: Step, observation: Observation) -> str | None:
@@ -145,7 +154,7 @@ def _late(step: Step, observation: Observation, deadline: str) -> str:
 def _spent(operation: Operation, observation: Observation) -> Spend:
     """Settles the counters. Requests were counted before they left; only one that certainly did not leave is given back (W33)."""
     spend, kind = operation.spend, observation.kind
-    given_back = kind is ObservationKind.NOT_SENT and operation.reserved
+    given_back = operation.reserved and observation.requests == 0
     answered = kind not in _UNANSWERED or observation.http_status is not None
     missing = (ObservationKind.NOT_FOUND_YET, ObservationKind.UNKNOWN_OPERATION)
     silent = kind in _SAYS_NOTHING

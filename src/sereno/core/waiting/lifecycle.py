@@ -182,6 +182,8 @@ class Operation:
     """The operation that this one was submitted anew for, on a person's request (W21)."""
     submitted_at: datetime | None = None
     """When the submit was answered; None where the job was there before."""
+    cancelled_at: datetime | None = None
+    """When the provider took on a cancel that a person asked for."""
 
     @property
     def started_at(self) -> datetime:

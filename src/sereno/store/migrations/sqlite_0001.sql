@@ -170,6 +170,7 @@ CREATE TABLE operation (
     woken_at INTEGER,
     previous TEXT,
     submitted_at INTEGER,
+    cancelled_at INTEGER,
     parked TEXT,
     created_at INTEGER NOT NULL,
     started_at INTEGER,

@@ -156,7 +156,7 @@ def _operation(subject: tuple[str, str], facts: Facts, decided: Facts) -> Operat
 def _standing(facts: Facts) -> dict[str, Any]:
     """What is there only where it is not null."""
     kept = ("assistant_task_id", "last_state", "last_http_status", "result_ref", "error_code", "error_text", "previous")
-    instants = ("last_checked_at", "expires_at", "submitted_at")
+    instants = ("last_checked_at", "expires_at", "submitted_at", "cancelled_at")
     return {
         "user": facts["user"],
         "regressions": facts["regressions"],

@@ -128,7 +128,7 @@ SELECT json_group_array(json_array(
     t.status_requests_used, t.transport_failures_used, t.throttles_used, t.answered, t.not_found, t.tolerated, t.steady,
     t.min_gap_us, t.next_poll_at, t.delay_source, t.last_state, t.last_http_status, t.last_checked_at, t.result_ref, t.category,
     t.error_code, t.error_text, t.expires_at, t.regressions, t.grants, t.pins, t.escalations, t.created_at, t.call, t.pushed_at,
-    t.previous, t.submitted_at
+    t.previous, t.submitted_at, t.cancelled_at
 ))
 FROM json_each(:rows) AS j CROSS JOIN operation AS t ON t.workspace = j.value ->> 0 AND t.id = j.value ->> 1;
 

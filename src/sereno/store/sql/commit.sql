@@ -86,6 +86,9 @@ UPDATE operation SET state = :state, due = :due, scheduled_for = NULL, lease_unt
     expires_at = coalesce(:expires_at, expires_at), updated_at = :now
 WHERE workspace = :workspace AND id = :id;
 
+-- name: cancel_taken
+UPDATE operation SET cancelled_at = :cancelled_at WHERE workspace = :workspace AND id = :id;
+
 -- name: name_job
 UPDATE operation SET job_id = :job_id, url = :url, parameters = :parameters, submitted_at = :submitted_at
 WHERE workspace = :workspace AND id = :id;

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sereno.core.call import CallKind, CallOutcome
 from sereno.core.errors import AlreadyExists
 from sereno.core.escalation import Escalation
 from sereno.core.observation import DelaySource, Observation
@@ -210,6 +211,8 @@ def _settle(connection: sqlite3.Connection, commit: OperationCommit, fence: Valu
     connection.execute(named("commit")["settle_operation"], values)
     if fence["pushed_at"] is not None and plan.pushed_at is None:
         connection.execute(named("commit")["forget_pushed"], commit.key)
+    if _cancelled(commit):
+        connection.execute(named("commit")["cancel_taken"], {**commit.key, "cancelled_at": micros(decision.received_at)})
     if decision.job is not None:
         job = {
             "job_id": decision.job.job_id,
@@ -218,6 +221,14 @@ def _settle(connection: sqlite3.Connection, commit: OperationCommit, fence: Valu
             "submitted_at": micros(decision.received_at),
         }
         connection.execute(named("commit")["name_job"], {**commit.key, **job})
+
+
+def _cancelled(commit: OperationCommit) -> bool:
+    """The provider took on a cancel in this step."""
+    settled, call = commit.decision.call, commit.work.operation.call
+    if settled is None or call is None or call.kind is not CallKind.CANCEL or settled.answer is None:
+        return False
+    return settled.answer.outcome is CallOutcome.ACCEPTED
 
 
 def _questions(connection: sqlite3.Connection, commit: OperationCommit, now: int) -> None:
