@@ -22,6 +22,8 @@ from sereno.core.operation import TERMINAL, OperationState, fingerprint
 from sereno.core.poll import PollSpec
 from sereno.core.schedule import Interval
 from sereno.core.values import Json, digest
+from sereno.core.waiting.checking import check_journal
+from sereno.core.waiting.replay import Verdict, replay
 from sereno.core.work import LeaseTimes, Principal
 from sereno.drivers.loop import Driver
 from sereno.engine.kit import Kit
@@ -268,6 +270,7 @@ class World:
             for received, until in job.not_before:
                 early = [at for at in job.sent_at if received < at < until]
                 self._expect(not early or self._was_lost(operation.id), f"I4 {job.id}: a request inside a Retry-After")
+            await self._read_back(reads, operation.id)
         for key, count in self._books.effects.items():
             self._expect(count == 1, f"I17 {key}: {count} effects")
         undelivered = [
@@ -290,6 +293,17 @@ class World:
             wasted=wasted,
             steps=getattr(loop, "steps", 0),
         )
+
+    async def _read_back(self, reads: Reads, operation: str) -> None:
+        """The journal alone gives the same decisions, and shows no fault (W28, W44)."""
+        steps, changes = await reads.steps(WHO, operation), await reads.changes(WHO, operation)
+        pinned = {step.operation.contract_digest for step in steps if step.operation is not None}
+        contracts = {found: Catalogue().contract(await reads.contract(found)) for found in pinned}
+        for step in replay(steps, changes, contracts).steps:
+            self._expect(step.verdict is Verdict.SAME, f"W28 {operation} run {step.run}: {step.why or step.differences}")
+        entries, clock = await reads.journal(WHO, operation), await reads.journal(WHO, "clock")
+        for fault in check_journal(entries, contracts, clock):
+            self._expect(False, f"W44 {operation} run {fault.run}: {fault.name}: {fault.says}")
 
     def _was_lost(self, operation: str) -> bool:
         """A wait that a crash or a stall lost with its answer is excused: the stored cool-down holds instead (I4)."""

@@ -54,25 +54,24 @@ class Contracts(Catalogue):
 
 
 class Yard:
-    """One database (a file, or in memory) with everything on it that a process has. Made inside the virtual loop."""
+    """One database in memory with everything on it that a process has. Made inside the virtual loop."""
 
     def __init__(
         self,
         clock: VirtualClock,
         transport: Transport,
-        documents: Mapping[str, Mapping[str, Json]],
+        contracts: Contracts,
         *,
         ids: SeededIds,
-        place: str | Path = ":memory:",
         wrap: Callable[[WorkStore], WorkStore] = lambda store: store,
+        answer_within: timedelta = timedelta(days=1),
     ) -> None:
         quiet_logs(Redaction())
         self.clock, self.ids = clock, ids
-        self.store = open_store(place, clock=clock, ids=self.ids, executor=InlineExecutor)
+        self.store = open_store(":memory:", clock=clock, ids=self.ids, executor=InlineExecutor)
         self.definitions = Definitions(self.store.executor, clock=clock, ids=self.ids)
         self.reads = Reads(self.store.executor, clock=clock)
-        self.contracts = Contracts(documents)
-        plugins = Plugins({}, {}, {Via.HTTP: HttpProvider()}, self.contracts, CelConditions())
+        plugins = Plugins({}, {}, {Via.HTTP: HttpProvider()}, contracts, CelConditions())
         self.deps = Deps(
             definitions=self.definitions,
             reads=self.reads,
@@ -80,7 +79,7 @@ class Yard:
             transport=transport,
             clock=clock,
             ids=self.ids,
-            loaded=Loaded(Settings(), None, Path(str(place))),
+            loaded=Loaded(Settings(), None, Path(":memory:")),
             who=WHO,
             drive_one=_nobody,
         )
@@ -93,7 +92,9 @@ class Yard:
             ids=self.ids,
             times=TIMES,
             pinned_contract=self.reads.contract,
+            answer_within=answer_within,
         )
+        self._driver: Driver | None = None
 
     async def limit(self, pool: str, rate: float | None, burst: int) -> None:
         """Sets the limits of a pool."""
@@ -101,11 +102,16 @@ class Yard:
 
     async def drive(self, seconds: float, *, slots: int = 100) -> None:
         """A process lives for so long, then drains and ends."""
-        driver = Driver(self.kit, worker="yard", slots=slots)
+        self._driver = driver = Driver(self.kit, worker="yard", slots=slots)
         running = asyncio.get_running_loop().create_task(driver.run(), name="driver")
         await self.clock.sleep(seconds)
         driver.stop()
         await running
+
+    def ring(self) -> None:
+        """Tells the driver that a row was written."""
+        if self._driver is not None:
+            self._driver.ring()
 
     async def records(self) -> Sequence[OperationRecord]:
         """All operations, newest first."""

@@ -11,7 +11,7 @@ from sereno.service.operations import Wanted
 from sereno.testing.fleet.options import POOL, Fleet
 from sereno.testing.fleet.provider import CONTRACT, FleetProvider
 from sereno.testing.virtual import START, SeededIds, VirtualClock, run_virtual
-from sereno.testing.yard import Yard
+from sereno.testing.yard import Contracts, Yard
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def sail(
     async def main() -> Sailed:
         clock = VirtualClock()
         provider = FleetProvider(fleet, clock)
-        yard = Yard(clock, provider, {"fleet": CONTRACT}, ids=dice(fleet.seed, clock.now), wrap=wrap)
+        yard = Yard(clock, provider, Contracts({"fleet": CONTRACT}), ids=dice(fleet.seed, clock.now), wrap=wrap)
         await yard.limit(POOL, fleet.rate, fleet.burst)
         for job in provider.jobs:
             await yard.operations.register(Wanted("fleet", job, actions=()))

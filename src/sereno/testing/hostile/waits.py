@@ -1,0 +1,79 @@
+"""Every form of a wait that a provider can put into an answer, with what it really asks for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+
+Headers = Sequence[tuple[str, str]]
+HUGE_S = 9_999_999_999
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Headers to add, and the instant before which no request may come; None where they ask for nothing that can be believed."""
+
+    headers: Headers
+    until: datetime | None = None
+    read: bool = True
+    """It can be read, even where it asks for nothing."""
+
+
+_NONSENSE = (
+    "-5", "inf", "1e400", "nan", "120, 240", "٣", "１２０", "1_0", "12.5", "", "soon", "99999999999999999999", "0x10", "Mon, 99 Jun 2026",
+)  # fmt: skip
+_FORMS = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y")
+"""IMF-fixdate, RFC 850, asctime."""
+
+
+def draw_wait(dice: Random, now: datetime) -> Wait:
+    """Draws a Retry-After: none, seconds, dates in all three forms against a true or skewed `Date`, the past, too long, or nonsense."""
+    kind = dice.choice(
+        ("none", "seconds", "seconds", "padded", "date", "date", "skewed", "past", "zero", "huge", "nonsense", "nonsense")
+    )
+    seconds = dice.choice((1, 7, 30, 120))
+    whole = now.replace(microsecond=0)
+    match kind:
+        case "seconds":
+            return Wait([("retry-after", str(seconds))], now + timedelta(seconds=seconds))
+        case "padded":
+            return Wait([("retry-after", f" {seconds}\t")], now + timedelta(seconds=seconds))
+        case "date":
+            at = whole + timedelta(seconds=seconds)
+            return Wait([("retry-after", at.strftime(dice.choice(_FORMS)))], at)
+        case "skewed":
+            sent = whole + timedelta(hours=dice.choice((-3, -1, 2)))
+            date = sent.strftime(_FORMS[0])
+            return Wait(
+                [("date", date), ("retry-after", (sent + timedelta(seconds=seconds)).strftime(dice.choice(_FORMS)))],
+                now + timedelta(seconds=seconds),
+            )
+        case "past":
+            return Wait([("retry-after", (whole - timedelta(days=1)).strftime(dice.choice(_FORMS)))])
+        case "zero":
+            return Wait([("retry-after", "0")])
+        case "huge":
+            return Wait([("retry-after", str(HUGE_S))], now + timedelta(days=36500))
+        case "nonsense":
+            return Wait([("retry-after", dice.choice(_NONSENSE))], read=False)
+        case _:
+            return Wait([], read=False)
+
+
+_HINTS: Sequence[tuple[str, object]] = (
+    ("poll_after", -1),
+    ("poll_after", 1e300),
+    ("poll_after", "NaN"),
+    ("poll_after", True),
+    ("poll_after", 10**60),
+    ("next_check_at", "1970-01-01T00:00:00Z"),
+    ("next_check_at", "9999-12-31T23:59:59Z"),
+    ("next_check_at", ["soon"]),
+    ("poll_after", 0),
+)
+
+
+def draw_hint(dice: Random) -> dict[str, object]:
+    """Draws a body hint that must not be believed, or that asks for nothing."""
+    name, value = dice.choice(_HINTS)
+    return {name: value}
