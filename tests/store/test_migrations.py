@@ -2,11 +2,14 @@
 
 import asyncio
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from sereno.core.errors import SetupError
+from sereno.core.work import OperationWork, Principal
+from sereno.ports import Page
 from sereno.store.executor import MEMORY, connect
 from sereno.store.migrate import APPLICATION_ID, migrate, migrations, newest, schema_dump, statements, version
 from sereno.store.open import network_filesystem, prepare
@@ -147,3 +150,38 @@ async def test_two_processes_may_make_the_same_database_at_once(tmp_path: Path) 
     await stage.poll()
     assert len(await stage.claim()) == 1
     await stage.close()
+
+
+def released(place: Path) -> Path:
+    """The database of the first release on main, with waits in the middle: tests/store/data/schema_1.sql is its dump."""
+    connection = sqlite3.connect(place)
+    connection.executescript((Path(__file__).parent / "data/schema_1.sql").read_text("utf-8"))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    return place
+
+
+async def test_a_database_of_the_release_before_is_upgraded_and_goes_on(tmp_path: Path) -> None:
+    """Opened by this version it has this schema, every wait is there with its counters, is claimed, and can be answered."""
+    place = released(tmp_path / "old.db")
+    before = sqlite3.connect(place).execute("SELECT id, state, status_requests_used FROM operation ORDER BY id").fetchall()
+    stage = Stage(place)
+    try:
+        assert schema_dump(connect(place)) == COMMITTED.read_text("utf-8")
+        assert [
+            tuple(row.values()) for row in await stage.sql("SELECT id, state, status_requests_used FROM operation ORDER BY id")
+        ] == before
+        stage.clock.at = datetime(2026, 6, 1, 0, 4, tzinfo=UTC)
+        who = Principal(user="sim")
+        works = [work for work in await stage.claim(100) if isinstance(work, OperationWork)]
+        assert {work.operation.id for work in works} >= {subject for subject, state, _ in before if state == "waiting"}
+        asking = [work for work in works if work.operation.reserved]
+        assert asking and all(work.operation.spend.status_requests > 0 for work in asking)
+        for question in await stage.store.reads.escalations(who, Page(state="open")):
+            assert question.options and (await stage.store.reads.operation(who, question.operation)).operation.pins == {}
+        assert await stage.store.reads.steps(who, before[0][0])
+        for work in works:
+            assert await stage.store.reads.contract(work.operation.contract_digest)
+    finally:
+        await stage.store.close()

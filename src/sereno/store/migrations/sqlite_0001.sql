@@ -1,5 +1,5 @@
 -- Instants are integer microseconds UTC; booleans 0/1; JSON columns hold canonical JSON text.
--- A row is claimable when state is (one of) its table's live state(s) and due <= now. A claim moves due to the end of the lease, so that a
+-- A row is claimable when state is its table's live state and due <= now. A claim moves due to the end of the lease, so that a
 -- dead worker's work falls due again by itself. lease_until is null when nobody holds the row. While a row is held, scheduled_for
 -- keeps the instant it was due at; attempt counts the claims since the last commit (of a delivery: since it was made).
 
@@ -145,8 +145,6 @@ CREATE TABLE operation (
     throttles_used INTEGER NOT NULL DEFAULT 0,
     answered INTEGER NOT NULL DEFAULT 0,
     not_found INTEGER NOT NULL DEFAULT 0,
-    tolerated INTEGER NOT NULL DEFAULT 0,
-    steady INTEGER NOT NULL DEFAULT 0,
     min_gap_us INTEGER NOT NULL DEFAULT 1000000,
     next_poll_at INTEGER,
     delay_source TEXT NOT NULL,
@@ -160,78 +158,28 @@ CREATE TABLE operation (
     expires_at INTEGER,
     regressions INTEGER NOT NULL DEFAULT 0,
     grants TEXT NOT NULL DEFAULT '[]',
-    pins TEXT NOT NULL DEFAULT '{}',
     escalations INTEGER NOT NULL DEFAULT 0,
-    -- The open call (queued or sending), if any: a claim then reserves no status request but makes this call.
-    call TEXT,
-    -- When the call-back in pushed_body came that no step has read yet.
-    pushed_at INTEGER,
-    -- When a call-back last asked for an earlier look while the row was held.
-    woken_at INTEGER,
-    previous TEXT,
-    submitted_at INTEGER,
-    cancelled_at INTEGER,
     parked TEXT,
     created_at INTEGER NOT NULL,
     started_at INTEGER,
     updated_at INTEGER NOT NULL,
-    -- From when it may be claimed without a request, past its pool's limits: a deadline, a spent budget, silence, and what a
-    -- provider called back with where it is never asked (max_status_requests 0). An open call is bound by the deadline alone.
+    -- From when it may be claimed to be closed without a request, past its pool's limits: a deadline, a spent budget, silence.
     close_at INTEGER GENERATED ALWAYS AS (
         CASE
             WHEN due IS NULL THEN NULL
             WHEN state = 'escalated' THEN due
-            WHEN state NOT IN ('submitting', 'waiting') THEN NULL
-            WHEN call IS NULL AND status_requests_used >= max_status_requests THEN due
+            WHEN state <> 'waiting' THEN NULL
+            WHEN status_requests_used >= max_status_requests THEN due
             ELSE max(min(deadline_at, coalesce(business_deadline_at, deadline_at)), coalesce(lease_until, 0))
         END
     ) VIRTUAL,
     PRIMARY KEY (workspace, id)
 ) STRICT;
-CREATE UNIQUE INDEX operation_open ON operation (workspace, contract, account, job_id)
-    WHERE state IN ('submitting', 'waiting', 'escalated') AND job_id <> '';
-CREATE INDEX operation_claim ON operation (workspace, pool, priority, due, id) WHERE state IN ('submitting', 'waiting') AND due IS NOT NULL;
+CREATE UNIQUE INDEX operation_open ON operation (workspace, contract, account, job_id) WHERE state IN ('waiting', 'escalated');
+CREATE INDEX operation_claim ON operation (workspace, pool, priority, due, id) WHERE state = 'waiting' AND due IS NOT NULL;
 CREATE INDEX operation_close ON operation (close_at, workspace, id) WHERE close_at IS NOT NULL;
 CREATE INDEX operation_leased ON operation (workspace, pool, lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX operation_listed ON operation (workspace, state, id);
-
--- Bodies of call-backs, apart from the row that every step writes.
-CREATE TABLE pushed_body (
-    workspace TEXT NOT NULL,
-    operation TEXT NOT NULL,
-    body BLOB NOT NULL,
-    content_type TEXT NOT NULL,
-    received_at INTEGER NOT NULL,
-    PRIMARY KEY (workspace, operation)
-) STRICT;
-
--- Submits and cancels (W24, W31). sending is written by the claim, before the first byte: found so by a later claim, or without a
--- lease, it may have been sent. number counts the calls of one kind of an operation.
-CREATE TABLE provider_call (
-    workspace TEXT NOT NULL,
-    id TEXT NOT NULL,
-    operation TEXT NOT NULL,
-    contract TEXT NOT NULL,
-    account TEXT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('submit', 'cancel')),
-    number INTEGER NOT NULL,
-    dedupe_key TEXT NOT NULL,
-    key TEXT NOT NULL,
-    input TEXT NOT NULL,
-    statement TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'done', 'refused', 'unknown', 'dropped')),
-    attempts INTEGER NOT NULL DEFAULT 0,
-    first_sent_at INTEGER,
-    answer TEXT,
-    answered_at INTEGER,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
-    PRIMARY KEY (workspace, id)
-) STRICT;
-CREATE UNIQUE INDEX call_dedupe ON provider_call (workspace, dedupe_key);
-CREATE UNIQUE INDEX call_open ON provider_call (workspace, operation) WHERE state IN ('queued', 'sending');
-CREATE UNIQUE INDEX call_key ON provider_call (workspace, contract, account, key) WHERE kind = 'submit' AND number = 1;
-CREATE INDEX call_listed ON provider_call (workspace, operation, id);
 
 CREATE TABLE delivery (
     workspace TEXT NOT NULL,

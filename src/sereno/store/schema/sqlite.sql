@@ -1,4 +1,4 @@
--- Made by scripts/dump_schema.py; schema version 1.
+-- Made by scripts/dump_schema.py; schema version 2.
 
 CREATE TABLE contract (
     digest TEXT PRIMARY KEY,
@@ -126,8 +126,6 @@ CREATE TABLE operation (
     throttles_used INTEGER NOT NULL DEFAULT 0,
     answered INTEGER NOT NULL DEFAULT 0,
     not_found INTEGER NOT NULL DEFAULT 0,
-    tolerated INTEGER NOT NULL DEFAULT 0,
-    steady INTEGER NOT NULL DEFAULT 0,
     min_gap_us INTEGER NOT NULL DEFAULT 1000000,
     next_poll_at INTEGER,
     delay_source TEXT NOT NULL,
@@ -141,24 +139,11 @@ CREATE TABLE operation (
     expires_at INTEGER,
     regressions INTEGER NOT NULL DEFAULT 0,
     grants TEXT NOT NULL DEFAULT '[]',
-    pins TEXT NOT NULL DEFAULT '{}',
     escalations INTEGER NOT NULL DEFAULT 0,
-    -- The open call (queued or sending), if any: a claim then reserves no status request but makes this call.
-    call TEXT,
-    -- When the call-back in pushed_body came that no step has read yet.
-    pushed_at INTEGER,
-    -- When a call-back last asked for an earlier look while the row was held.
-    woken_at INTEGER,
-    previous TEXT,
-    submitted_at INTEGER,
-    cancelled_at INTEGER,
     parked TEXT,
     created_at INTEGER NOT NULL,
     started_at INTEGER,
-    updated_at INTEGER NOT NULL,
-    -- From when it may be claimed without a request, past its pool's limits: a deadline, a spent budget, silence, and what a
-    -- provider called back with where it is never asked (max_status_requests 0). An open call is bound by the deadline alone.
-    close_at INTEGER GENERATED ALWAYS AS (
+    updated_at INTEGER NOT NULL, tolerated INTEGER NOT NULL DEFAULT 0, steady INTEGER NOT NULL DEFAULT 0, pins TEXT NOT NULL DEFAULT '{}', call TEXT, pushed_at INTEGER, woken_at INTEGER, previous TEXT, submitted_at INTEGER, cancelled_at INTEGER, close_at INTEGER GENERATED ALWAYS AS (
         CASE
             WHEN due IS NULL THEN NULL
             WHEN state = 'escalated' THEN due
@@ -167,6 +152,7 @@ CREATE TABLE operation (
             ELSE max(min(deadline_at, coalesce(business_deadline_at, deadline_at)), coalesce(lease_until, 0))
         END
     ) VIRTUAL,
+    -- From when it may be claimed to be closed without a request, past its pool's limits: a deadline, a spent budget,
     PRIMARY KEY (workspace, id)
 ) STRICT;
 
