@@ -20,7 +20,7 @@ def play(folder: Path, waiter: str, *scenarios: str, wrong: str = "") -> dict[st
     surroundings = {**os.environ, "WRONG": wrong, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
     out = folder / "runs.jsonl"
     command = [sys.executable, "-m", "conformance.child", waiter, str(out), *scenarios]
-    done = subprocess.run(command, env=surroundings, cwd=ROOT, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, env=surroundings, cwd=ROOT, capture_output=True, text=True, timeout=590)
     assert done.returncode == 0, done.stderr
     _, *runs = (json.loads(line) for line in out.read_text().splitlines())
     return {name: judge(SCENARIOS[name], [run for run in runs if run["scenario"] == name]) for name in scenarios}
