@@ -17,7 +17,15 @@ from sereno.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-RUN_HERE = {"python_api.py", "wait_for_job.py", "wait_for_job.sh", "watch_a_price.toml", "settings.toml", "README.md"}
+RUN_HERE = {
+    "python_api.py",
+    "wait_for_job.py",
+    "wait_for_job.sh",
+    "watch_a_price.toml",
+    "settings.toml",
+    "README.md",
+    "contracts",
+}
 PATIENCE = 60.0
 
 
@@ -38,7 +46,7 @@ def folder(tmp_path: Path, playground: str) -> Path:
     """A copy of the examples that speaks to this playground instead of the one on port 8765."""
     place = tmp_path / "examples"
     shutil.copytree(EXAMPLES, place, ignore=shutil.ignore_patterns(".*", "__pycache__"))
-    for file in place.iterdir():
+    for file in (file for file in place.iterdir() if file.is_file()):
         file.write_text(file.read_text().replace("127.0.0.1:8765", playground.removeprefix("http://")))
     return place
 
@@ -119,3 +127,11 @@ def test_settings_of_the_examples_open_only_the_playground() -> None:
         settings = load_settings(str(EXAMPLES / name), {}, ROOT).settings
         assert settings.egress.allow == ("127.0.0.1:8765",)
         assert len(settings.poll) == polls
+
+
+@pytest.mark.parametrize("contract", sorted(file.name for file in (EXAMPLES / "contracts").glob("*.toml")))
+def test_W03_an_example_contract_is_valid_and_its_cases_hold(folder: Path, contract: str) -> None:
+    """Checked and tested as its README line says: each word has a case, and each answer is read as expected."""
+    for verb in ("check", "test"):
+        done = run(folder, "sereno", "contract", verb, f"contracts/{contract}")
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -12,6 +12,7 @@ from sereno.service.contract_answers import Answer
 
 _MAX_DEPTH = 6
 _MAX_LEAVES = 1000
+_MAX_ITEMS = 20
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _STATE = (
     "status",
@@ -28,7 +29,7 @@ _STATE = (
 )
 _ID = ("id", "job_id", "jobid", "task_id", "taskid", "uuid", "guid", "request_id", "requestid", "token", "name")
 _TEXT = ("message", "error_message", "errormessage", "failure_reason", "failure_detail", "reason", "detail", "error", "messages")
-_CODE = ("code", "error_code", "errorcode", "type", "error_type")
+_CODE = ("code", "error_code", "errorcode", "type", "error_type", "failure")
 _RESULT = re.compile(
     r"(.*_)?(outputs?|results?|urls?|uris?|href|files?|artifacts?|images?|videos?|audio|download|sample|transcript|playback_ids)"
 )
@@ -39,12 +40,14 @@ _LONGEST_WORD = 60
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One value of an answer: its path as JMESPath, the last name of it in lower case, and how deep it is."""
+    """One value of an answer: its path as JMESPath, the last name of it in lower case, and how deep it is. `listed`: it is inside a
+    list, so the path finds several."""
 
     path: str
     name: str
     depth: int
     value: Json
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +80,20 @@ def propose(answers: Sequence[Answer], url: str | None) -> Proposals:
     good = [answer for answer in answers if 200 <= answer.status < 300]
     all_leaves = [leaf for answer in answers for leaf in leaves(answer.json)]
     found = [leaf for answer in good for leaf in leaves(answer.json)]
-    states = _ranked([leaf for leaf in found if _may_be_state(leaf)], _STATE)
+    single = [leaf for leaf in found if not leaf.listed]
+    states = _ranked([leaf for leaf in single if _may_be_state(leaf)], _STATE)
     words = [word for answer in good if states and (word := word_at(answer, states[0].path)) is not None]
-    errors = [leaf for leaf in all_leaves if "error" in leaf.path.lower() or "fail" in leaf.path.lower()]
+    errors = [leaf for leaf in all_leaves if not leaf.listed and re.search("error|fail", leaf.path.lower())]
     return Proposals(
         states=states,
         words=list(dict.fromkeys(words)),
-        ids=_ids(found, url),
+        ids=_ids(single, url),
         codes=_ranked([leaf for leaf in errors if _is_scalar(leaf.value)], _CODE),
         texts=_ranked([leaf for leaf in errors if isinstance(leaf.value, str)], _TEXT)
         or _ranked([leaf for leaf in errors if leaf.value is None], _TEXT),
         results=_matching(found, _RESULT),
-        hints=_matching(found, _HINT),
-        expiries=_matching(found, _EXPIRY),
+        hints=_matching(single, _HINT),
+        expiries=_matching(single, _EXPIRY),
         statuses=sorted({answer.status for answer in answers} - {answer.status for answer in good}),
     )
 
@@ -106,7 +110,7 @@ def as_word(value: Json) -> str:
 
 
 def leaves(value: Json) -> Iterator[Leaf]:
-    """Every value inside an object that is no object itself, lists whole, nulls too, shallow ones first."""
+    """Every value inside an object that is no object itself, lists whole and then by the objects in them, nulls too, shallow first."""
     waiting: list[tuple[str, int, Mapping[str, object]]] = [("", 1, value)] if isinstance(value, dict) else []
     count = 0
     while waiting:
@@ -116,11 +120,17 @@ def leaves(value: Json) -> Iterator[Leaf]:
             if count > _MAX_LEAVES:
                 return
             here = _joined(path, key)
-            if isinstance(inner, dict):
-                if depth < _MAX_DEPTH:
-                    waiting.append((here, depth + 1, inner))
-            else:
-                yield Leaf(here, key.lower(), depth, inner)  # type: ignore[arg-type]  # a value of parsed JSON
+            if not isinstance(inner, dict):
+                yield Leaf(here, key.lower(), depth, inner, "[]" in path)  # type: ignore[arg-type]  # a value of parsed JSON
+            if depth < _MAX_DEPTH:
+                waiting += [(name, depth + 1, one) for name, one in _inner(here, inner)]
+
+
+def _inner(here: str, value: object) -> Iterator[tuple[str, Mapping[str, object]]]:
+    if isinstance(value, dict):
+        yield here, value
+    elif isinstance(value, list):
+        yield from ((f"{here}[]", one) for one in value[:_MAX_ITEMS] if isinstance(one, dict))
 
 
 def _joined(path: str, key: str) -> str:
