@@ -8,7 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sereno.core.call import CallAnswer, CallKind, CallOutcome
-from sereno.core.contract import Call, Cancel, Contract, Duplicate, FieldTest, Idempotency, JudgeBy, KeyPlace, Submit, Via
+from sereno.core.contract import (
+    Call,
+    Cancel,
+    Contract,
+    Duplicate,
+    FieldTest,
+    Idempotency,
+    JudgeBy,
+    KeyForm,
+    KeyPlace,
+    Meaning,
+    Signature,
+    Submit,
+    Via,
+)
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.core.operation import read_call
 from sereno.core.values import Json
@@ -200,6 +214,79 @@ def test_W21_a_duplicate_that_names_no_job_says_so() -> None:
     keyed = Idempotency(KeyPlace.HEADER, "Idempotency-Key", Duplicate.REJECT, timedelta(days=1))
     answer = submitted(told(409, {}), submit(idempotency=keyed, duplicate=("409",)))
     assert (answer.outcome, answer.job_id) == (O.DUPLICATE, None) and "does not say which" in answer.reason
+
+
+@pytest.mark.parametrize(("status", "outcome"), [(201, O.ACCEPTED), (409, O.DUPLICATE)])
+def test_W21_the_request_may_name_the_job(status: int, outcome: CallOutcome) -> None:
+    """Where the answer does not repeat what was asked for: the key as it was sent, or a part of the input."""
+    keyed = Idempotency(KeyPlace.BODY, "name", Duplicate.REJECT, timedelta(days=1), KeyForm.DASHED)
+    named = {"job_id": None, "idempotency": keyed, "duplicate": ("409",)}
+    for path, key, input_, job_id in (
+        ("key", "key-1", None, "key-1"),
+        ("key", "key_1", None, "key-1-0c08dbd4adb6"),
+        ("input.run.name", "key-1", {"run": {"name": "mine"}}, "mine"),
+    ):
+        contract, call = submit(**named, job_id_from=Dotted(path)), replace(with_call(), key=key, input=input_)
+        answer = read_call(contract, submitting(call), call, told(status, b"there is one"), received_at=NOON)
+        assert (answer.outcome, answer.job_id, answer.url) == (outcome, job_id, f"https://acme.example/jobs/{job_id}")
+
+
+def test_W05_what_the_answer_names_wins_over_the_request() -> None:
+    """A provider that did not take the key has made another job; one that names none is asked by the key."""
+    contract = submit(job_id_from=Dotted("key"))
+    assert submitted(told(201, {"id": "other"}), contract).job_id == "other"
+    assert submitted(told(201, {}), contract).job_id == "key-1"
+
+
+def test_W31_a_request_that_names_no_job_is_not_guessed() -> None:
+    """Taken on, and no job can be read."""
+    answer = submitted(told(201, {}), submit(job_id=None, job_id_from=Dotted("input.name")))
+    assert (answer.outcome, answer.job_id) == (O.UNREADABLE, None) and "not at input.name" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("address", "segment", "job_id"),
+    [
+        ("http://ci.example/queue/item/12/", -1, "12"),
+        ("/queue/item/12", -1, "12"),
+        ("https://ci.example/a/b%20c/12/?q=/x/y", 1, "b c"),
+        ("12", 0, "12"),
+        ("https://ci.example/", -1, None),
+        ("https://ci.example/queue", 3, None),
+        ("https://ci.example/queue/..", -1, None),
+        ("https://[broken/queue", -1, None),
+    ],
+)
+def test_W15_the_id_may_be_a_segment_of_an_address(address: str, segment: int, job_id: str | None) -> None:
+    """Jenkins: Location names the queue item's page, not its number; a segment that could leave its place is refused."""
+    for fields, reply in (
+        ({"job_id": None, "job_id_header": "Location"}, told(201, b"", location=address)),
+        ({"job_id": Dotted("self")}, told(201, {"self": address})),
+    ):
+        answer = submitted(reply, submit(**fields, job_id_segment=segment))
+        assert answer.job_id == job_id
+        assert answer.outcome is (O.UNREADABLE if job_id is None else O.ACCEPTED)
+
+
+def test_W17_a_refusal_may_be_told_by_its_body() -> None:
+    """AWS says with 400 that access is denied, or that it were too many requests; nothing was done either way, so no more is read."""
+    signatures = [
+        Signature("400", Meaning.AUTHORIZATION_DENIED, [FieldTest(Dotted("code"), JudgeBy.EQUALS, "AccessDenied")]),
+        Signature("4xx", Meaning.THROTTLED, [FieldTest(Dotted("code"), JudgeBy.EQUALS, "Throttling")]),
+        Signature("5xx", Meaning.THROTTLED, [FieldTest(Dotted("code"), JudgeBy.EQUALS, "Throttling")]),
+        Signature("422", Meaning.PENDING),
+    ]
+    contract = replace(PLAIN, signatures=signatures)
+    for status, code, outcome in (
+        (400, "AccessDenied", O.DENIED),
+        (400, "Throttling", O.THROTTLED),
+        (403, "Throttling", O.THROTTLED),
+        (403, "else", O.DENIED),
+        (422, "else", O.REFUSED),
+        (400, "else", O.REFUSED),
+        (500, "Throttling", O.UNKNOWN),
+    ):
+        assert submitted(told(status, {"code": code}), contract).outcome is outcome
 
 
 @pytest.mark.parametrize("status", [202, 429, 503])

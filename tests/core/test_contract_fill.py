@@ -32,6 +32,7 @@ def test_W31_the_input_lands_where_the_contract_says() -> None:
         "prompt": "{zone}",
         "hook": "eu",
         "all": [{"prompt": "{zone}", "hook": "mine"}],
+        "when": None,
     }, "an input is data: its braces are not filled"
     assert found.url == API.replace("{zone}", "eu") + "/k-1"
     whole = fill_call(BASED, BASED.submit.call, {}, base="https://h.example", input=[1, "é"])
@@ -40,6 +41,20 @@ def test_W31_the_input_lands_where_the_contract_says() -> None:
     assert none.body is None and "content-type" not in none.headers
     with pytest.raises(ValueError, match="input must be an object"):
         fill_call(FULL, FULL.submit.call, VALUES, input="x")
+
+
+def test_W31_a_null_is_sent_where_the_input_says_nothing() -> None:
+    """TOML has no null: the text `{null}` is one; beside the input's fields it gives way to them, anywhere else it stays."""
+    call = Call(
+        "POST",
+        "{base}/jobs",
+        {},
+        {"{input}": True, "when": "{null}", "deep": {"when": "{null}"}, "list": ["{null}", "x{ null }"]},
+    )
+    kept = {"deep": {"when": None}, "list": [None, "x{ null }"]}
+    assert fill_body(call, {}, {}) == {"when": None, **kept}
+    assert fill_body(call, {}, {"when": "2026-01-01", "deep": 1}) == {"when": "2026-01-01", **kept}
+    assert fill_body(replace(call, body={"when": "{null}"}), {}, {"when": 1}) == {"when": None}
 
 
 def test_a_key_header_is_added_and_wins() -> None:

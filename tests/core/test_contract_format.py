@@ -21,6 +21,7 @@ from sereno.core.contract import (
     Idempotency,
     JudgeBy,
     KeepFrom,
+    KeyForm,
     KeyPlace,
     Meaning,
     Via,
@@ -72,12 +73,13 @@ def test_W03_every_key_of_an_http_contract_arrives() -> None:
 
 def test_W03_every_kind_of_test_arrives() -> None:
     """Tests of the body and of a header, in `[[http]]`."""
-    late, left, gone, empty = read(HTTP).signatures
+    late, left, gone, empty, denied = read(HTTP).signatures
     assert late.tests == [FieldTest(Dotted("code"), JudgeBy.EQUALS, "lag")]
     assert (late.grace, late.grace_checks, late.then, late.has_value) == (timedelta(seconds=30), 3, Meaning.EXPIRED, False)
     assert (left.header, left.value, left.has_value) == ("x-left", "0", True)
     assert left.tests == [FieldTest(Dotted("code"), JudgeBy.DIFFERS, 1)]
     assert gone.tests == [FieldTest(Dotted("code"), JudgeBy.AMONG, ["gone", 2])] and gone.status == "410"
+    assert denied.meaning is Meaning.AUTHORIZATION_DENIED
     assert empty.tests == [FieldTest(Dotted("items"), JudgeBy.EMPTY)]
 
 
@@ -86,7 +88,9 @@ def test_W31_every_key_of_a_submit_a_cancel_and_a_kept_result_arrives() -> None:
     found = read(HTTP)
     assert found.submit is not None and found.cancel is not None and found.keep is not None
     assert found.submit.call.url == API + "/{key}" and found.submit.accepts == ["201", "202", "2xx"]
-    assert found.submit.idempotency == Idempotency(KeyPlace.JOB_ID, "{zone}-{key}", Duplicate.REJECT, timedelta(days=1))
+    assert found.submit.idempotency == Idempotency(
+        KeyPlace.JOB_ID, "{zone}-{key}", Duplicate.REJECT, timedelta(days=1), KeyForm.DASHED
+    )
     assert found.submit.duplicate == ["409"]
     assert found.submit.duplicate_tests == [FieldTest(Dotted("code"), JudgeBy.EQUALS, "exists")]
     assert found.submit.parameters == {"group": Dotted("group.id")} and found.submit.first == timedelta(seconds=3)
@@ -108,6 +112,7 @@ def test_W03_conditions_give_the_word() -> None:
     ]
     assert found.keep is not None and found.keep.source is KeepFrom.URL and found.keep.max_bytes == 100_000_000
     assert found.submit is not None and found.submit.call == Call("POST", "{base}/jobs", {}, "{input}")
+    assert (found.submit.job_id_segment, found.submit.job_id_from) == (-2, Dotted("input.name"))
 
 
 def test_other_carriers_have_calls_of_their_own() -> None:

@@ -9,6 +9,7 @@ from sereno.core.contract import Contract
 from sereno.core.operation import Operation
 from sereno.core.reading.address import Filled, fill_body, fill_call
 from sereno.core.reading.calls import Call, Idempotency, KeyPlace
+from sereno.core.reading.keyforms import sent_key
 from sereno.core.values import Json, canonical
 
 FORM = "application/x-www-form-urlencoded"
@@ -23,8 +24,8 @@ def send_request(operation: Operation, contract: Contract, call: ProviderCall) -
     """The submit or cancel. Raises ValueError saying what is missing or does not fit."""
     template, body = template_of(contract, call), send_body(operation, contract, call)
     key = _key_of(contract, call)
-    extra = {key.name: call.key} if key is not None and key.place is KeyPlace.HEADER else {}
-    values, base = send_values(operation, call), operation.parameters.get("base")
+    extra = {key.name: sent_key(key, call.key)} if key is not None and key.place is KeyPlace.HEADER else {}
+    values, base = send_values(operation, contract, call), operation.parameters.get("base")
     filled = fill_call(contract, replace(template, body=None), values, base=base, extra=extra)
     if body is None:
         return filled
@@ -35,9 +36,11 @@ def send_request(operation: Operation, contract: Contract, call: ProviderCall) -
 
 def send_body(operation: Operation, contract: Contract, call: ProviderCall) -> Json:
     """What a submit or cancel carries, with the key where the contract wants it in the body. Raises ValueError."""
-    body = fill_body(template_of(contract, call), send_values(operation, call), call.input)
+    body = fill_body(template_of(contract, call), send_values(operation, contract, call), call.input)
     key = _key_of(contract, call)
-    return _placed(body, key.name.split("."), call.key) if key is not None and key.place is KeyPlace.BODY else body
+    if key is None or key.place is not KeyPlace.BODY:
+        return body
+    return _placed(body, key.name.split("."), sent_key(key, call.key))
 
 
 def template_of(contract: Contract, call: ProviderCall) -> Call:
@@ -53,10 +56,10 @@ def look_values(operation: Operation) -> Mapping[str, str]:
     return {**_parameters(operation), "job_id": operation.job_id}
 
 
-def send_values(operation: Operation, call: ProviderCall) -> Mapping[str, str]:
+def send_values(operation: Operation, contract: Contract, call: ProviderCall) -> Mapping[str, str]:
     """The names that the texts of a submit or cancel may use; a submit has no job yet."""
     job = {} if call.kind is CallKind.SUBMIT else {"job_id": operation.job_id}
-    return {**_parameters(operation), **job, "key": call.key}
+    return {**_parameters(operation), **job, "key": sent_key(_key_of(contract, call), call.key)}
 
 
 def _parameters(operation: Operation) -> Mapping[str, str]:

@@ -19,6 +19,7 @@ from sereno.core.reading.calls import (
     Idempotency,
     Keep,
     KeepFrom,
+    KeyForm,
     KeyPlace,
     Submit,
     Via,
@@ -26,6 +27,7 @@ from sereno.core.reading.calls import (
 from sereno.core.reading.document import Table
 from sereno.core.reading.judged import read_path, read_paths, word_of
 from sereno.core.reading.judging import CompilePath, FieldTest, JudgeBy, Path
+from sereno.core.reading.keyforms import sent_key
 from sereno.core.reading.templates import fill_text
 from sereno.core.reading.terms import (
     FORMAT,
@@ -69,6 +71,7 @@ __all__ = [
     "JudgeBy",
     "Keep",
     "KeepFrom",
+    "KeyForm",
     "KeyPlace",
     "Meaning",
     "Path",
@@ -84,6 +87,7 @@ __all__ = [
     "fill_text",
     "origin_of",
     "parse_contract",
+    "sent_key",
     "status_url",
     "with_states",
     "word_of",

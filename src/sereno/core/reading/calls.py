@@ -60,6 +60,19 @@ class KeyPlace(StrEnum):
     """The caller chooses the job's id: the key is the id."""
 
 
+class KeyForm(StrEnum):
+    """How a key has to be written. It follows from our key, so that the same key is always sent as the same text."""
+
+    PLAIN = "plain"
+    """As it is: 1 to 200 letters, digits and `. _ : / -`."""
+    UUID = "uuid"
+    """36 characters."""
+    DASHED = "dashed"
+    """1 to 63 lower-case letters, digits and inner hyphens: a name, such as those of Kubernetes."""
+    HEX32 = "hex32"
+    """32 hexadecimal digits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Idempotency:
     """How the provider honours a key (W21). `window` is how long it keeps keys: nothing is sent again after it."""
@@ -69,6 +82,7 @@ class Idempotency:
     """Header name; or dotted place in the body (`parameters.idempotency_key`); for `job_id` the template `{key}` says where."""
     duplicate: Duplicate
     window: timedelta
+    form: KeyForm = KeyForm.PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,10 @@ class Submit:
     """Where the answer names the job; one of the four, or `Idempotency` with place `job_id`."""
     job_id_header: str | None = None
     """A header whose whole value is the job id, or (where `status.url` is the job id) the status URL."""
+    job_id_segment: int | None = None
+    """Where set: `job_id` or `job_id_header` gives an address, and this segment of its path is the id; -1 is the last."""
+    job_id_from: Path | None = None
+    """Where the request itself says the id, in `{"key": …, "input": …}`: for answers that do not name it. The key is as it was sent."""
     status_url: Path | None = None
     """Where the answer names the status address itself (W15)."""
     status_url_header: str | None = None

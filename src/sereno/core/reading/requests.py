@@ -12,6 +12,7 @@ from sereno.core.reading.calls import (
     Idempotency,
     Keep,
     KeepFrom,
+    KeyForm,
     KeyPlace,
     Submit,
     Via,
@@ -30,6 +31,8 @@ SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "x
 MOST_KEPT = 1_000_000_000_000
 """Bytes: more than any result, fewer than any mistake."""
 USUALLY_KEPT = 100_000_000
+MOST_SEGMENTS = 50
+"""Segments of an address's path that a job id may be behind."""
 
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", re.ASCII)
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,1000}", re.ASCII)
@@ -136,6 +139,8 @@ def read_submit(table: Table, via: Via, status: Call, compile_path: CompilePath)
         effects=table.text("effects"),
         job_id=read_path(table, "job_id", compile_path),
         job_id_header=table.optional_text("job_id_header"),
+        job_id_segment=table.whole("job_id_segment", least=-MOST_SEGMENTS, most=MOST_SEGMENTS),
+        job_id_from=read_path(table, "job_id_from", compile_path),
         status_url=read_path(table, "status_url", compile_path),
         status_url_header=table.optional_text("status_url_header"),
         parameters=parameters,
@@ -153,15 +158,17 @@ def _check_naming(table: Table, idempotency: Idempotency | None) -> None:
     chosen = idempotency is not None and idempotency.place is KeyPlace.JOB_ID
     ids = [key for key in ("job_id", "job_id_header") if key in table.values]
     addresses = [key for key in ("status_url", "status_url_header") if key in table.values]
-    if not ids and not addresses and not chosen:
-        table.fault(
-            "job_id", "is missing", "say where the answer names the job: job_id, job_id_header, status_url or status_url_header"
-        )
+    told = "job_id_from" in table.values
+    if not ids and not addresses and not chosen and not told:
+        says = "say where the answer names the job: job_id, job_id_header, status_url or status_url_header; or job_id_from"
+        table.fault("job_id", "is missing", says)
     for pair in (ids, addresses):
         if len(pair) == 2:
             table.fault(pair[1], f"and {pair[0]} exclude each other")
-    if chosen and ids:
-        table.fault(ids[0], 'means nothing with idempotency.place = "job_id": the caller chooses the id')
+    if "job_id_segment" in table.values and not ids:
+        table.fault("job_id_segment", "means nothing without job_id or job_id_header, which give the address")
+    for key in (*ids, *(["job_id_from"] if told else [])) if chosen else ():
+        table.fault(key, 'means nothing with idempotency.place = "job_id": the caller chooses the id')
 
 
 def _read_idempotency(table: Table) -> Idempotency:
@@ -176,7 +183,8 @@ def _read_idempotency(table: Table) -> Idempotency:
     duplicate = Duplicate(table.one_of("duplicate", tuple(Duplicate)))
     if not table.has("window"):
         table.fault("window", "is missing: how long the provider keeps keys")
-    return Idempotency(place, name, duplicate, read_positive(table, "window") or timedelta(0))
+    form = KeyForm(table.one_of("form", tuple(KeyForm), KeyForm.PLAIN))
+    return Idempotency(place, name, duplicate, read_positive(table, "window") or timedelta(0), form)
 
 
 def _read_duplicate(

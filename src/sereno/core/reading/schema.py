@@ -7,7 +7,7 @@ times) only `parse_contract` checks: every contract that is accepted there fits 
 from collections.abc import Iterable, Mapping, Sequence
 
 from sereno.core.reading import requests, sections, timing
-from sereno.core.reading.calls import Duplicate, KeepFrom, KeyPlace, Via
+from sereno.core.reading.calls import Duplicate, KeepFrom, KeyForm, KeyPlace, Via
 from sereno.core.reading.terms import (
     FORMAT,
     OLDEST_FORMAT,
@@ -237,15 +237,19 @@ def _sent() -> Schema:
 
 def _submit() -> Schema:
     idempotency = {"place": _one_of(KeyPlace), "name": _TEXT, "duplicate": _one_of(Duplicate), "window": _DURATION}
+    form = {"form": _one_of(KeyForm)}
+    segments = {"minimum": -requests.MOST_SEGMENTS, "maximum": requests.MOST_SEGMENTS}
     return _table(
         {
             **_sent(),
             "job_id": _PATH,
             "job_id_header": _TEXT,
+            "job_id_segment": {"type": "integer", **segments},
+            "job_id_from": _PATH,
             "status_url": _PATH,
             "status_url_header": _TEXT,
             "parameters": {"type": "object", "additionalProperties": _PATH},
-            "idempotency": _table(idempotency, tuple(idempotency)),
+            "idempotency": _table({**idempotency, **form}, tuple(idempotency)),
             "duplicate": _tested({"status": _STATUSES}, ("status",)),
             "first": _DURATION,
         },

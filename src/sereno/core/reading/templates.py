@@ -16,6 +16,8 @@ CALLER_URL = "{job_id}"
 BASE = "{base}"
 INPUT = "{input}"
 """A text of a submit's body that is only this becomes the input itself, as JSON; a table with this key takes in its fields."""
+NULL = "{null}"
+"""A text of a body that is only this becomes null, which TOML does not have."""
 
 UNSAFE = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")
 """What a URL cannot hold as it is."""
@@ -76,20 +78,26 @@ def fill_text(template: str, values: Mapping[str, str]) -> str:
 
 
 def fill_json(template: Json, values: Mapping[str, str], submitted: Json) -> Json:
-    """Fills every text of a JSON template. A text that is only `{input}` becomes what is submitted; a table with that key holds the
-    fields of what is submitted beside its own, and its own win. Raises ValueError for a name without value, and for fields of a
-    thing that has none.
+    """Fills every text of a JSON template. A text that is only `{null}` becomes null, one that is only `{input}` what is submitted; a
+    table with that key holds the fields of what is submitted beside its own, and its own win, but for a null. Raises ValueError for
+    a name without value, and for fields of a thing that has none.
     """
     if isinstance(template, str):
-        return submitted if template == INPUT else fill_text(template, values)
+        return submitted if template == INPUT else None if template == NULL else fill_text(template, values)
     if isinstance(template, dict):
-        filled: dict[str, object] = {
-            key: fill_json(cast(Json, inner), values, submitted) for key, inner in template.items() if key != INPUT
-        }
-        return {**_fields_of(submitted), **filled} if INPUT in template else filled
+        given = _fields_of(submitted) if INPUT in template else {}
+        return {**given, **dict(_own_fields(template, values, submitted, given))}
     if isinstance(template, list):
         return [fill_json(cast(Json, inner), values, submitted) for inner in template]
     return template
+
+
+def _own_fields(
+    template: Mapping[str, object], values: Mapping[str, str], submitted: Json, given: Mapping[str, object]
+) -> Iterator[tuple[str, object]]:
+    for key, inner in template.items():
+        if key != INPUT and not (inner == NULL and key in given):
+            yield key, fill_json(cast(Json, inner), values, submitted)
 
 
 def _fields_of(submitted: Json) -> dict[str, object]:

@@ -40,6 +40,8 @@ class Meaning(StrEnum):
     THROTTLED = "throttled"
     TRANSPORT = "transport"
     INTEGRATION_FAILURE = "integration_failure"
+    AUTHORIZATION_DENIED = "authorization_denied"
+    """A refusal that comes with another status than 401 and 403 (AWS: `AccessDeniedException` with 400)."""
 
 
 STATE_MEANINGS = (

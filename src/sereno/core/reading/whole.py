@@ -11,12 +11,12 @@ from sereno.core.reading.address import origin_or_none, templates_of
 from sereno.core.reading.calls import Call, KeyPlace, Submit, Via
 from sereno.core.reading.document import Table, nearest
 from sereno.core.reading.sections import NEVER_STATES
-from sereno.core.reading.templates import CALLER_URL, INPUT, merges_in, names_in, text_problem, texts_in, url_problem
+from sereno.core.reading.templates import CALLER_URL, INPUT, NULL, merges_in, names_in, text_problem, texts_in, url_problem
 from sereno.core.reading.terms import Contract, Meaning
 from sereno.core.values import format_duration
 
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
-RESERVED = ("job_id", "base", "key", "value", "input")
+RESERVED = ("job_id", "base", "key", "value", "input", "null")
 """Names that templates give a meaning of their own."""
 _HTTP_WORD = re.compile(r"[2-5]\d\d", re.ASCII)
 
@@ -93,7 +93,7 @@ def _call_problems(used: _Used) -> Iterator[tuple[str, str | None]]:
     for name, text in used.call.headers.items():
         yield f"{used.where}.headers.{name}", text_problem(text, used.names)
     for where, text in texts_in(used.call.body, f"{used.where}.body"):
-        if used.where != "submit" or text != INPUT:
+        if text != NULL and (used.where != "submit" or text != INPUT):
             yield where, text_problem(text, used.names)
     for where, given in merges_in(used.call.body, f"{used.where}.body"):
         if used.where != "submit" or given is not True:

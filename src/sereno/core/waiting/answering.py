@@ -3,14 +3,26 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from urllib.parse import unquote, urlsplit
 
 from sereno.core.call import CallAnswer, CallKind, CallOutcome, ProviderCall
-from sereno.core.contract import Contract, KeyPlace, Path, Submit, fill_text, origin_of, status_url, word_of
+from sereno.core.contract import (
+    Contract,
+    KeyPlace,
+    Meaning,
+    Path,
+    Submit,
+    fill_text,
+    origin_of,
+    sent_key,
+    status_url,
+    word_of,
+)
 from sereno.core.observing.hints import read_hints, request_id
 from sereno.core.observing.look import missing
 from sereno.core.observing.moving import BASE, allowed_address, without_base
 from sereno.core.observing.seen import HttpReply, NoReply, NoReplyKind, Reply
-from sereno.core.reading.answer import STATE_CHARS, TEXT_CHARS, Body, all_hold, clean, fits, read_body, text_at
+from sereno.core.reading.answer import STATE_CHARS, TEXT_CHARS, Body, all_hold, clean, find_signature, fits, read_body, text_at
 from sereno.core.reading.templates import CALLER_URL
 from sereno.core.waiting.lifecycle import Operation
 
@@ -93,8 +105,19 @@ def _outcome(contract: Contract, call: ProviderCall, reply: HttpReply, body: Bod
         return CallAnswer(CallOutcome.ACCEPTED, f"HTTP {status}: taken on")
     if any(fits(status, one) for one in too_late):
         return CallAnswer(CallOutcome.TOO_LATE, f"HTTP {status}: it has ended, or cannot be cancelled any more")
-    outcome = _by_status(status)
+    outcome = _by_signature(contract, reply, body, _by_status(status))
     return CallAnswer(outcome, f"HTTP {status}: {_SAYS[outcome]}")
+
+
+_REFUSALS = {Meaning.THROTTLED: CallOutcome.THROTTLED, Meaning.AUTHORIZATION_DENIED: CallOutcome.DENIED}
+
+
+def _by_signature(contract: Contract, reply: HttpReply, body: Body, outcome: CallOutcome) -> CallOutcome:
+    """Which kind of refusal it is, as `[[http]]` tells it; only where the status says already that nothing was done."""
+    if outcome not in (CallOutcome.REFUSED, CallOutcome.DENIED):
+        return outcome
+    found = find_signature(contract, reply.status, reply.header, body.value)
+    return outcome if found is None else _REFUSALS.get(found.meaning, outcome)
 
 
 def _with_job(
@@ -140,15 +163,39 @@ def _address(submit: Submit, reply: HttpReply, body: Body) -> str | None:
 
 
 def _job_id(submit: Submit, call: ProviderCall, parameters: Mapping[str, str], reply: HttpReply, body: Body) -> str | None:
-    """The job's id as named in the body or a header, or as the caller chose it."""
-    if submit.job_id is not None:
-        return _found(submit.job_id, body, "the job id")
-    if submit.job_id_header is not None:
-        return _header(reply, submit.job_id_header)
-    idempotency = submit.idempotency
+    """The job's id as named in the body or a header, else in the request, or as the caller chose it."""
+    idempotency, key = submit.idempotency, sent_key(submit.idempotency, call.key)
     if idempotency is not None and idempotency.place is KeyPlace.JOB_ID:
-        return fill_text(idempotency.name, {**parameters, "key": call.key})
-    return None
+        return fill_text(idempotency.name, {**parameters, "key": key})
+    try:
+        return _named_by_answer(submit, reply, body)
+    except ValueError:
+        if submit.job_id_from is None:
+            raise
+    asked: dict[str, object] = {"key": key, "input": call.input}
+    return _found(submit.job_id_from, Body(asked), "the job id")
+
+
+def _named_by_answer(submit: Submit, reply: HttpReply, body: Body) -> str | None:
+    """The job's id as the answer names it; None where it is said to name none. Raises ValueError."""
+    if submit.job_id is not None:
+        found = _found(submit.job_id, body, "the job id")
+    elif submit.job_id_header is not None:
+        found = _header(reply, submit.job_id_header)
+    elif submit.job_id_from is not None:
+        raise ValueError("only the request names the job")
+    else:
+        return None
+    return found if submit.job_id_segment is None else _segment(found, submit.job_id_segment)
+
+
+def _segment(address: str, place: int) -> str:
+    """One segment of an address's path, decoded; empty ones do not count."""
+    segments = [unquote(segment) for segment in urlsplit(address).path.split("/") if segment]
+    try:
+        return segments[place]
+    except IndexError:
+        raise ValueError(f"there is no path segment {place} in {clean(address, STATE_CHARS)!r}") from None
 
 
 def _found(path: Path, body: Body, what: str) -> str:
