@@ -11,7 +11,7 @@ from sereno.builtin.providers.catalogue import Catalogue
 from sereno.core.contract import with_states
 from sereno.core.errors import SetupError
 from sereno.core.values import Json
-from sereno.service.contract_cases import (
+from sereno.service.contracting.cases import (
     Case,
     differences,
     look,

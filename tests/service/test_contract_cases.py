@@ -10,9 +10,9 @@ from sereno.builtin.contracts.paths import compile_path
 from sereno.core.contract import Contract, parse_contract
 from sereno.core.errors import SetupError
 from sereno.core.values import Json
-from sereno.service.contract_answers import MAX_ANSWER, read_answer
-from sereno.service.contract_cases import read_cases, run_cases
-from sereno.service.contract_foreseen import Asking, foresee
+from sereno.service.contracting.answers import MAX_ANSWER, read_answer
+from sereno.service.contracting.cases import read_cases, run_cases
+from sereno.service.contracting.foreseen import Asking, foresee
 
 NOW = datetime(2026, 11, 30, 15, tzinfo=UTC)
 TEXT = """

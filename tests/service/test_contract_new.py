@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from sereno.builtin.contracts.paths import compile_path
 from sereno.core.contract import Contract, Via, parse_contract
 from sereno.core.errors import Fault, SetupError
-from sereno.core.reading.written import comment, toml_block, toml_text, toml_value
 from sereno.core.values import Json
-from sereno.service.contract_answers import Answer, read_answer
-from sereno.service.contract_cases import read_cases
-from sereno.service.contract_proposals import propose
-from sereno.service.contract_template import Started, start_contract
+from sereno.core.writing.toml import comment, toml_block, toml_text, toml_value
+from sereno.service.contracting.answers import Answer, read_answer
+from sereno.service.contracting.cases import read_cases
+from sereno.service.contracting.proposals import propose
+from sereno.service.contracting.template import Started, start_contract
 
 URL = "https://api.acme.example/v1/jobs/J-1"
 QUEUED: Json = {"job_id": "J-1", "status": "queued", "output": None, "error": None, "poll_after": 5}

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from sereno.core.contract import Contract, Via, with_states
 from sereno.core.errors import AlreadyExists, Fault, SetupError
-from sereno.core.reading.imported import Imported
 from sereno.core.reading.schema import contract_schema
 from sereno.core.values import Json
+from sereno.core.writing.imported import Imported
 from sereno.ports import Clock, ContractCatalogue
-from sereno.service.contract_answers import Answer, read_answer
-from sereno.service.contract_cases import Cases, Trial, read_cases, run_cases
-from sereno.service.contract_foreseen import Asking, Foreseen, foresee
-from sereno.service.contract_template import Started, start_contract
+from sereno.service.contracting.answers import Answer, read_answer
+from sereno.service.contracting.cases import Cases, Trial, read_cases, run_cases
+from sereno.service.contracting.foreseen import Asking, Foreseen, foresee
+from sereno.service.contracting.template import Started, start_contract
 
 ImportWaiter = Callable[[str, str, str | None], Imported]
 """Makes a contract of a waiter of botocore: service, waiter, name (None = made of both). Raises NotFound, SetupError."""

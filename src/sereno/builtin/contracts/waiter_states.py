@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sereno.core.reading.written import comment, toml_text, toml_value
 from sereno.core.values import Json
+from sereno.core.writing.toml import comment, toml_text, toml_value
 
 MEANINGS = {"success": "success", "failure": "failure", "retry": "pending"}
 _UNNAMED = {"success": "as wanted", "failure": "not as wanted", "retry": "not yet"}

@@ -10,9 +10,9 @@ from typing import Any
 from sereno.builtin.contracts.waiter_input import Input, NotSayable, input_of
 from sereno.builtin.contracts.waiter_states import States, states_of, written
 from sereno.core.errors import Fault, NotFound, SetupError, did_you_mean
-from sereno.core.reading.imported import Imported
-from sereno.core.reading.written import comment, toml_text, toml_value
 from sereno.core.values import Json, format_duration
+from sereno.core.writing.imported import Imported
+from sereno.core.writing.toml import comment, toml_text, toml_value
 
 _READS = ("Describe", "Get", "List", "Head", "BatchGet")
 _LEAST_DEADLINE = 60

@@ -92,7 +92,7 @@ def _cases_of(file: Path, name: str) -> Path:
 
 
 def _try_answer(contracts: "Contracts", out: Output, file: Path, answer: Path, flags: AnswerFlags) -> int:
-    from sereno.service.contract_foreseen import Asking
+    from sereno.service.contracting.foreseen import Asking
 
     try:
         after = parse_duration(flags.after)

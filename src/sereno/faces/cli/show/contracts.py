@@ -12,8 +12,8 @@ from sereno.core.observation import ReadHint
 from sereno.core.reading.calls import Call, Submit, Via
 from sereno.faces.cli.output import Output, safe
 from sereno.faces.cli.show.words import brief
-from sereno.service.contract_cases import Trial, Tried
-from sereno.service.contract_foreseen import Foreseen
+from sereno.service.contracting.cases import Trial, Tried
+from sereno.service.contracting.foreseen import Foreseen
 
 _AT = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
 _LINE = 110

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from sereno.core.contract import Via, origin_of
 from sereno.core.errors import Fault, SetupError
 from sereno.core.reading.templates import BASE, names_in
-from sereno.core.reading.written import comment, toml_block, toml_text, toml_value
-from sereno.service.contract_answers import Answer
-from sereno.service.contract_proposals import Place, Proposals, propose, word_at
+from sereno.core.writing.toml import comment, toml_block, toml_text, toml_value
+from sereno.service.contracting.answers import Answer
+from sereno.service.contracting.proposals import Place, Proposals, propose, word_at
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}", re.ASCII)
 _RESERVED = ("job_id", "base")

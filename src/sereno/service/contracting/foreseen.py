@@ -10,8 +10,8 @@ from sereno.core.delay import read_http_date
 from sereno.core.observation import Asked, HttpReply, Observation, read_observation
 from sereno.core.operation import OperationDecision, decide_operation
 from sereno.core.values import Json
-from sereno.service.contract_answers import Answer
-from sereno.service.contract_cases import JOB, address, waiting
+from sereno.service.contracting.answers import Answer
+from sereno.service.contracting.cases import JOB, address, waiting
 
 _LAST_DRAW = 1 - 2**-53
 """The largest draw in [0, 1)."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sereno.core.values import Json
-from sereno.service.contract_answers import Answer
+from sereno.service.contracting.answers import Answer
 
 _MAX_DEPTH = 6
 _MAX_LEAVES = 1000

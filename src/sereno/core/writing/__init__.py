@@ -1,0 +1,1 @@
+"""Writing: contracts as text, for programs that make them."""
