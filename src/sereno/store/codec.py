@@ -276,8 +276,8 @@ def _load_hints(value: Mapping[str, Any]) -> tuple[ReadHint, ...]:
 
 
 def _filled(facts: Mapping[str, object]) -> dict[str, object]:
-    """Leaves out what is empty; 0 and False are facts."""
-    return {name: value for name, value in facts.items() if value is not None and value not in ("", [], {})}
+    """Leaves out what is not there; 0, False and an empty text are facts: a provider may say a state without a letter."""
+    return {name: value for name, value in facts.items() if value is not None and value not in ([], {})}
 
 
 def observation_json(observation: Observation) -> dict[str, object]:
@@ -286,7 +286,7 @@ def observation_json(observation: Observation) -> dict[str, object]:
         "kind": str(observation.kind),
         "state": observation.state,
         "http_status": observation.http_status,
-        "reason": observation.reason,
+        "reason": observation.reason or None,
         "hints": [_hint_json(hint) for hint in observation.hints],
         "result_ref": observation.result_ref,
         "error_code": observation.error_code,
@@ -327,7 +327,7 @@ def call_answer_json(answer: CallAnswer) -> dict[str, object]:
     """Writes the facts of a submit's or cancel's answer, for its row and the journal; empty fields are left out."""
     facts: dict[str, object] = {
         "outcome": str(answer.outcome),
-        "reason": answer.reason,
+        "reason": answer.reason or None,
         "http_status": answer.http_status,
         "job_id": answer.job_id,
         "url": answer.url,
