@@ -138,14 +138,14 @@ def _patient(name: str) -> Callable[..., Any]:
 def install() -> None:
     """Replaces the clocks and sleeps of this process; call once, before the waiter is imported."""
     CLOCK.travel()
-    time.sleep = CLOCK.sleep
+    time.sleep = CLOCK.sleep  # type: ignore[assignment]  # a float is enough
     time.monotonic = CLOCK.now
     time.perf_counter = CLOCK.now
     time.time = CLOCK.wall
     time.monotonic_ns = lambda: int(CLOCK.now() * 1e9)
     time.perf_counter_ns = lambda: int(CLOCK.now() * 1e9)
     time.time_ns = lambda: int(CLOCK.wall() * 1e9)
-    threading.Thread.join = _join  # type: ignore[method-assign]
-    threading.Event.wait = _wait  # type: ignore[method-assign]
+    threading.Thread.join = _join  # type: ignore[assignment, method-assign]  # replacing it is the point
+    threading.Event.wait = _wait  # type: ignore[assignment, method-assign]  # as above
     for name in ("recv", "recv_into"):
         setattr(socket.socket, name, _patient(name))

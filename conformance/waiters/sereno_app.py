@@ -5,9 +5,9 @@ system's, which is virtual here as for all. A restart opens the same file anew a
 """
 
 import os
-import random
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 
 from conformance.loop import run
 from conformance.stage import Stage, Told
@@ -17,7 +17,7 @@ from sereno.outside.clock import SystemClock
 from sereno.service.operations import Wanted, WantedSubmit
 from sereno.settings import parse_settings
 from sereno.store import executor
-from sereno.testing.virtual import SeededIds
+from sereno.testing.virtual import START, SeededIds
 
 NAME = "Sereno"
 DIALECT = "plain"
@@ -51,6 +51,19 @@ class _Lane(executor._Lane):
 executor._Lane = _Lane  # type: ignore[misc]
 
 
+class _Ids(SeededIds):
+    """The n-th id and the n-th draw of a life are always the same, whatever port the provider got and however fast the store was."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage.copy, lambda: START + timedelta(hours=stage.restarts))
+        self._life, self._draws = f"{stage.copy}:{stage.restarts}", 0
+
+    def random(self, label: str) -> Random:
+        """The next draw."""
+        self._draws += 1
+        return Random(f"{self._life}:{self._draws}")
+
+
 def _wanted(stage: Stage) -> Wanted | WantedSubmit:
     terms = {
         "deadline": timedelta(seconds=stage.deadline), "max_status_requests": stage.requests, "max_transport_failures": 10,
@@ -65,8 +78,7 @@ async def _wait(stage: Stage) -> Told:
     contracts = str(Path(__file__).parent.parent / "contracts")
     text = SETTINGS.format(contracts=contracts, database=str(stage.work / "sereno.db"), base=stage.base)
     loaded = parse_settings(text.replace("'", '"'), stage.work / "sereno.toml")
-    clock = SystemClock()
-    seams = Seams(clock=clock, ids=SeededIds(random.Random(f"{stage.copy}:{stage.restarts}").getrandbits(32), clock.now))
+    seams = Seams(clock=SystemClock(), ids=_Ids(stage))
     async with open_app(loaded, seams=seams) as s:
         wanted = _wanted(stage)
         found = await (s.operations.submit(wanted) if isinstance(wanted, WantedSubmit) else s.operations.register(wanted))
