@@ -27,7 +27,7 @@ _COMMANDS = {
     "escalation": ("nouns.escalation:app", "Look at questions to you, and answer them."),
     "run": ("nouns.run:app", "Look at what ran, why, and what came of it."),
     "delivery": ("nouns.delivery:app", "Look at what was told; retry or drop what could not be."),
-    "contract": ("nouns.contract:app", "Look at how providers behave; check a contract of your own."),
+    "contract": ("nouns.contract:app", "Look at how providers behave; write and test contracts of your own."),
     "report": ("nouns.report:app", "Measure how well Sereno works."),
     "config": ("nouns.config:app", "Look at the settings that hold here."),
 }

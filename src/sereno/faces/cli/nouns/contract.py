@@ -14,7 +14,7 @@ from sereno.faces.cli.session import DEFAULT, Flags, run_plain
 from sereno.faces.cli.show.contracts import show_contract
 from sereno.settings import Loaded
 
-app = App(name="contract", help="Look at how providers behave, as Sereno reads it; write, check and test a contract of your own.")
+app = App(name="contract", help="Look at how providers behave; write and test contracts of your own.")
 
 
 @app.command(name="list")
