@@ -167,7 +167,7 @@ HTTP: dict[str, object] = {
         "effects": "ends as canceled",
         "too_late": ["404", 409],
         "repeatable": True,
-        "ends_as": "Canceled",
+        "ends_as": "Failed",
     },
 }
 

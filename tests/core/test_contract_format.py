@@ -95,7 +95,7 @@ def test_W31_every_key_of_a_submit_a_cancel_and_a_kept_result_arrives() -> None:
     assert found.submit.duplicate_tests == [FieldTest(Dotted("code"), JudgeBy.EQUALS, "exists")]
     assert found.submit.parameters == {"group": Dotted("group.id")} and found.submit.first == timedelta(seconds=3)
     assert found.submit.status_url == Dotted("links.self") and found.submit.job_id is None
-    assert (found.cancel.call.method, found.cancel.ends_as, found.cancel.repeatable) == ("DELETE", "canceled", True)
+    assert (found.cancel.call.method, found.cancel.ends_as, found.cancel.repeatable) == ("DELETE", "failed", True)
     assert found.cancel.too_late == ["404", "409"]
     assert found.keep.source is KeepFrom.CALL and found.keep.call is not None and found.keep.call.method == "POST"
     assert (found.keep.max_bytes, found.keep.types, found.keep.credential) == (5, ["image/*", "application/json"], True)

@@ -444,18 +444,25 @@ def test_replay_a_decision_on_a_call_draws_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cancelled_at", "ends_as", "state"),
+    ("kind", "cancelled_at", "ends_as", "state"),
     [
-        (after(-30), "failed", S.CANCELLED),
-        (None, "failed", S.FAILED),
-        (after(-30), "aborted", S.FAILED),
-        (after(-30), None, S.FAILED),
+        (KIND.FAILURE, after(-30), "failed", S.CANCELLED),
+        (KIND.FAILURE, None, "failed", S.FAILED),
+        (KIND.FAILURE, after(-30), "aborted", S.FAILED),
+        (KIND.FAILURE, after(-30), None, S.FAILED),
+        (KIND.EXPIRED, after(-30), "failed", S.CANCELLED),
+        (KIND.EXPIRED, None, "failed", S.EXPIRED),
+        (KIND.NEEDS_INPUT, after(-30), "failed", S.CANCELLED),
+        (KIND.NEEDS_INPUT, None, "failed", S.ESCALATED),
+        (KIND.SUCCESS, after(-30), "failed", S.SUCCEEDED),
+        (KIND.PARTIAL, after(-30), "failed", S.ESCALATED),
     ],
 )
 def test_W24_a_cancelled_job_may_end_with_another_word(
-    cancelled_at: datetime | None, ends_as: str | None, state: OperationState
+    kind: ObservationKind, cancelled_at: datetime | None, ends_as: str | None, state: OperationState
 ) -> None:
-    """Where the contract says so (AWS Batch ends cancelled jobs as FAILED), and only after a cancel that was taken on."""
+    """Where the contract says so (AWS Batch: FAILED; Speechmatics: deleted; LangGraph: interrupted), and only after a cancel that was
+    taken on; never where there is a result, or a part of one."""
     contract = make_contract(cancel=replace(CANCEL, ends_as=ends_as))
-    seen = Observation(ObservationKind.FAILURE, state="failed", http_status=200)
+    seen = Observation(kind, state="failed", http_status=200)
     assert decide(make_operation(cancelled_at=cancelled_at), seen, contract=contract).state is state

@@ -30,6 +30,7 @@ from sereno.core.reading.judging import CompilePath, FieldTest, JudgeBy, Path
 from sereno.core.reading.keyforms import sent_key
 from sereno.core.reading.templates import fill_text
 from sereno.core.reading.terms import (
+    CANCELLED_ENDS,
     FORMAT,
     OLDEST_FORMAT,
     RULE_MEANINGS,
@@ -50,6 +51,7 @@ from sereno.core.reading.whole import check_limits, check_whole
 from sereno.core.values import Json, canonical, digest
 
 __all__ = [
+    "CANCELLED_ENDS",
     "FORMAT",
     "OLDEST_FORMAT",
     "RULE_MEANINGS",

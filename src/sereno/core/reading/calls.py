@@ -168,4 +168,5 @@ class Cancel:
     repeatable: bool = False
     """True where the provider documents that asking twice does no harm: only then is it sent again after a lost answer."""
     ends_as: str | None = None
-    """The word that a cancelled job ends with, where it is not of the cancelled words (AWS Batch: FAILED)."""
+    """The word that a cancelled job ends with, where it is not of the cancelled words (AWS Batch: FAILED). Once a cancel was taken on,
+    this word means cancelled."""

@@ -56,6 +56,9 @@ STATE_MEANINGS = (
 )
 """What a word of the state table can mean."""
 
+CANCELLED_ENDS = (Meaning.FAILURE, Meaning.EXPIRED, Meaning.NEEDS_INPUT)
+"""What a word may mean that is the end of a cancelled job all the same (`Cancel.ends_as`)."""
+
 RULE_MEANINGS = (*STATE_MEANINGS, Meaning.CONTRADICTION, Meaning.UNKNOWN_STATE)
 """What a rule can make of a word."""
 

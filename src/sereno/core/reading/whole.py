@@ -12,7 +12,7 @@ from sereno.core.reading.calls import Call, KeyPlace, Submit, Via
 from sereno.core.reading.document import Table, nearest
 from sereno.core.reading.sections import NEVER_STATES
 from sereno.core.reading.templates import CALLER_URL, INPUT, NULL, merges_in, names_in, text_problem, texts_in, url_problem
-from sereno.core.reading.terms import Contract, Meaning
+from sereno.core.reading.terms import CANCELLED_ENDS, Contract, Meaning
 from sereno.core.values import format_duration
 
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
@@ -170,6 +170,19 @@ def _check_words(contract: Contract, top: Table) -> None:
     for where, word in _words(contract):
         if word not in contract.states and not open_table:
             top.fault(where, f"{word!r} is not a word of [states]", nearest(word, contract.states))
+    _check_ends_as(contract, top)
+
+
+def _check_ends_as(contract: Contract, top: Table) -> None:
+    word = contract.cancel.ends_as if contract.cancel is not None else None
+    if word is None or word not in contract.states:
+        return
+    meanings = {contract.states[word], *(rule.meaning for rule in contract.rules if rule.word == word)}
+    if meanings.isdisjoint(CANCELLED_ENDS):
+        says = (
+            f"{word!r} means {contract.states[word].value}; the end of a cancelled job is a word of {', '.join(CANCELLED_ENDS)}"
+        )
+        top.fault("cancel.ends_as", says, "leave it out where a cancelled job ends with a word of cancelled")
 
 
 def _words(contract: Contract) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from random import Random
 
 from sereno.core.budget import Spend
-from sereno.core.contract import Contract, Meaning, Via
+from sereno.core.contract import CANCELLED_ENDS, Contract, Meaning, Via
 from sereno.core.escalation import Category, at_text
 from sereno.core.observing.seen import Observation, ObservationKind
 from sereno.core.reading.answer import table_word
@@ -131,8 +131,8 @@ def _kind(step: Step, observation: Observation) -> ObservationKind:
     cancel = step.contract.cancel
     if step.operation.cancelled_at is None or cancel is None or cancel.ends_as is None or observation.state is None:
         return observation.kind
-    failed = observation.kind is ObservationKind.FAILURE and table_word(step.contract, observation.state) == cancel.ends_as
-    return ObservationKind.CANCELLED if failed else observation.kind
+    ended = observation.kind.value in CANCELLED_ENDS and table_word(step.contract, observation.state) == cancel.ends_as
+    return ObservationKind.CANCELLED if ended else observation.kind
 
 
 def _steady(step: Step, observation: Observation) -> str | None:
