@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sereno.core.record import JournalEntry
+from sereno.core.reviewing.checking import FaultName, check_journal
 from sereno.core.values import to_micros
-from sereno.core.waiting.checking import FaultName, check_journal
 from tests.core.waiting import KEYED, NOON, SUBMIT, make_contract
 
 SECOND = 1_000_000

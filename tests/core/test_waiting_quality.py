@@ -9,10 +9,10 @@ import pytest
 from sereno.core.budget import Spend
 from sereno.core.operation import Operation, OperationState
 from sereno.core.record import JournalEntry
+from sereno.core.reviewing.checking import FaultName, JournalFault
+from sereno.core.reviewing.quality import Measured, Spread, Timing, WaitingQuality, read_timing
+from sereno.core.reviewing.replay import Replay, Replayed, Verdict
 from sereno.core.values import to_micros
-from sereno.core.waiting.checking import FaultName, JournalFault
-from sereno.core.waiting.quality import Measured, Spread, Timing, WaitingQuality, read_timing
-from sereno.core.waiting.replay import Replay, Replayed, Verdict
 from tests.core.waiting import ALLOWANCE, NOON, after, make_operation
 
 S = OperationState

@@ -28,7 +28,7 @@ from sereno.core.operation import (
     next_call,
 )
 from sereno.core.record import JournalEntry
-from sereno.core.waiting.replay import Replay, replay
+from sereno.core.reviewing.replay import Replay, replay
 from sereno.core.work import Kind, OperationWork
 from sereno.ports import Change, Given, Only
 from tests.core.waiting import CANCEL, KEYED, SUBMIT, make_contract

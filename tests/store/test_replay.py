@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sereno.core.record import ChangeRecord, StepRecord
+from sereno.core.reviewing.replay import Difference, Replayed, Verdict, replay
 from sereno.core.values import to_micros
-from sereno.core.waiting.replay import Difference, Replayed, Verdict, replay
 from tests.store.lives import Life, lived
 from tests.store.seeding import ANNA
 

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from sereno.core.waiting.checking import check_journal
-from sereno.core.waiting.quality import read_timing
+from sereno.core.reviewing.checking import check_journal
+from sereno.core.reviewing.quality import read_timing
 from tests.store.lives import journal, lived, pinned, replayed
 
 SEED = int(os.environ.get("SERENO_SEED", "1"))

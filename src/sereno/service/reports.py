@@ -8,9 +8,9 @@ from sereno.core.contract import Contract
 from sereno.core.errors import SerenoError
 from sereno.core.operation import KEEP_RESULT
 from sereno.core.record import ChangeRecord, JournalEntry, OperationRecord, StepRecord
-from sereno.core.waiting.checking import JournalFault, check_journal
-from sereno.core.waiting.quality import Measured, WaitingQuality, read_timing
-from sereno.core.waiting.replay import Replay, replay
+from sereno.core.reviewing.checking import JournalFault, check_journal
+from sereno.core.reviewing.quality import Measured, WaitingQuality, read_timing
+from sereno.core.reviewing.replay import Replay, replay
 from sereno.ports import Page
 from sereno.service.deps import Deps
 

@@ -20,10 +20,10 @@ from sereno.core.contract import Via, with_states
 from sereno.core.effect import ActionRef, Policy
 from sereno.core.operation import TERMINAL, OperationState, fingerprint
 from sereno.core.poll import PollSpec
+from sereno.core.reviewing.checking import check_journal
+from sereno.core.reviewing.replay import Verdict, replay
 from sereno.core.schedule import Interval
 from sereno.core.values import Json, digest
-from sereno.core.waiting.checking import check_journal
-from sereno.core.waiting.replay import Verdict, replay
 from sereno.core.work import LeaseTimes, Principal
 from sereno.drivers.loop import Driver
 from sereno.engine.kit import Kit
@@ -135,6 +135,8 @@ class World:
             (error,) = await asyncio.gather(hand, return_exceptions=True)
             if not isinstance(error, asyncio.CancelledError):
                 raise RuntimeError("a simulated worker ended by itself") from error
+        for record in await reads.operations(WHO, Page(limit=1000)):
+            await self._read_back(reads, record.operation.id)
         return await self._judge(store, reads, clock)
 
     async def _populate(self, definitions: Definitions, clock: VirtualClock) -> None:
@@ -270,7 +272,6 @@ class World:
             for received, until in job.not_before:
                 early = [at for at in job.sent_at if received < at < until]
                 self._expect(not early or self._was_lost(operation.id), f"I4 {job.id}: a request inside a Retry-After")
-            await self._read_back(reads, operation.id)
         for key, count in self._books.effects.items():
             self._expect(count == 1, f"I17 {key}: {count} effects")
         undelivered = [

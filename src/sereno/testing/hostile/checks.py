@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sereno.core.operation import TERMINAL, Operation, OperationState
-from sereno.core.waiting.replay import Verdict
+from sereno.core.reviewing.replay import Verdict
 from sereno.testing.books import spread
 from sereno.testing.hostile.options import MIN_GAP_S
 from sereno.testing.hostile.provider import Job, Look, Ordered, is_keyed

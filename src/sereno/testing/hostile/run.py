@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 from sereno.core.operation import Operation
+from sereno.core.reviewing.quality import WaitingQuality
 from sereno.core.values import from_micros
-from sereno.core.waiting.quality import WaitingQuality
 from sereno.ports import WorkStore
 from sereno.service.operations import Wanted, WantedSubmit
 from sereno.service.reports import Reports

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from sereno.core.errors import Fault, SetupError
+from sereno.core.reviewing.quality import WaitingQuality
 from sereno.core.values import format_duration, parse_duration
-from sereno.core.waiting.quality import WaitingQuality
 from sereno.faces.cli.output import Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.reports import Counting, quality_row, show_quality

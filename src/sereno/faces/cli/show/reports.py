@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from sereno.core.reviewing.checking import JournalFault
+from sereno.core.reviewing.quality import Spread, WaitingQuality
+from sereno.core.reviewing.replay import Difference, Replay, Replayed, Verdict
 from sereno.core.values import Json, from_micros
-from sereno.core.waiting.checking import JournalFault
-from sereno.core.waiting.quality import Spread, WaitingQuality
-from sereno.core.waiting.replay import Difference, Replay, Replayed, Verdict
 from sereno.faces.cli.output import Output, safe
 from sereno.faces.cli.show.words import brief
 from sereno.service.reports import Reviewed

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 
 from sereno.core.observing.seen import DelaySource
 from sereno.core.record import JournalEntry
+from sereno.core.reviewing.checking import FaultName, JournalFault
+from sereno.core.reviewing.replay import Replay, Verdict
 from sereno.core.values import Json
-from sereno.core.waiting.checking import FaultName, JournalFault
 from sereno.core.waiting.lifecycle import LIVE, TERMINAL, Event, Operation, OperationState
-from sereno.core.waiting.replay import Replay, Verdict
 
 BEYOND = (FaultName.PAST_DEADLINE, FaultName.PAST_LIMIT, FaultName.UNCOUNTED, FaultName.LATE, FaultName.NO_RIGHT)
 """Faults of a wait that did not keep to its limits."""
