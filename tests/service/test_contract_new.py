@@ -176,6 +176,12 @@ def test_fields_of_awkward_names_are_paths_still() -> None:
     assert seen.states[0].path == 'data."x-meta.1".status'
     assert compile_path(seen.states[0].path).search({"data": {"x-meta.1": {"status": "busy"}}}) == "busy"
     assert seen.words == ["busy"]
+    for key in ("TODO_x", "a\x1fb", 'a"b', "ü", "a" * 600):
+        places = propose(saved({key: {"error": {"message": "m"}, "id": 1}}), None)
+        for place in (*places.ids, *places.texts):
+            assert not place.path.startswith("TODO")
+            assert compile_path(place.path).search({key: {"error": {"message": "m"}, "id": 1}}) in ("m", 1)
+        assert len(places.ids) == (len(key) < 500)
 
 
 def test_booleans_and_numbers_are_words_as_json_writes_them() -> None:

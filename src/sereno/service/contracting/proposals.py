@@ -3,16 +3,20 @@
 Places are proposed by the names of fields; what a word means is never guessed.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sereno.core.reading.document import UNDECIDED
 from sereno.core.values import Json
 from sereno.service.contracting.answers import Answer
 
 _MAX_DEPTH = 6
 _MAX_LEAVES = 1000
 _MAX_ITEMS = 20
+_LONGEST_PATH = 500
+"""Characters: a longer path is not one that a person would choose."""
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _STATE = (
     "status",
@@ -120,6 +124,8 @@ def leaves(value: Json) -> Iterator[Leaf]:
             if count > _MAX_LEAVES:
                 return
             here = _joined(path, key)
+            if len(here) > _LONGEST_PATH:
+                continue
             if not isinstance(inner, dict):
                 yield Leaf(here, key.lower(), depth, inner, "[]" in path)  # type: ignore[arg-type]  # a value of parsed JSON
             if depth < _MAX_DEPTH:
@@ -134,8 +140,8 @@ def _inner(here: str, value: object) -> Iterator[tuple[str, Mapping[str, object]
 
 
 def _joined(path: str, key: str) -> str:
-    escaped = key.replace("\\", "\\\\").replace('"', '\\"')
-    name = key if _BARE.fullmatch(key) else f'"{escaped}"'
+    """A JMESPath name, as a JSON string where it cannot stand bare (or would read as something still to be decided)."""
+    name = key if _BARE.fullmatch(key) and not key.startswith(UNDECIDED) else json.dumps(key)
     return f"{path}.{name}" if path else name
 
 
