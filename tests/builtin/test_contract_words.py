@@ -8,7 +8,7 @@ import pytest
 from botocore.session import get_session
 
 from sereno.builtin.providers.catalogue import Catalogue
-from sereno.core.contract import Contract, Via
+from sereno.core.contract import Contract, Via, sent_key
 
 CATALOGUE = Catalogue()
 CONTRACTS = {name: CATALOGUE.contract(CATALOGUE.document(name)) for name in CATALOGUE.names()}
@@ -93,15 +93,19 @@ def test_the_calls_of_an_aws_contract_are_those_of_the_service(name: str) -> Non
 
 KEY = "sub_" + "0123456789abcdefghjkmnpqrs"
 """The form of our keys."""
+ODD = "Nightly/2026.11:a_" + "b" * 180
+"""One that a person may give."""
 
 
+@pytest.mark.parametrize("key", [KEY, ODD], ids=["own", "odd"])
 @pytest.mark.parametrize("name", AWS)
-def test_W21_a_key_has_the_form_that_the_service_takes(name: str) -> None:
+def test_W21_a_key_has_the_form_that_the_service_takes(name: str, key: str) -> None:
     """Length and pattern, as the service model has them: a key that is refused is worse than none."""
     contract = CONTRACTS[name]
     if contract.submit is None or contract.submit.idempotency is None:
         return
     member = model_of(contract).operation_model(contract.submit.call.operation).input_shape.members
     limits = member[contract.submit.idempotency.name].metadata
-    assert limits.get("min", 0) <= len(KEY) <= limits.get("max", 10_000)
-    assert re.fullmatch(limits.get("pattern", ".*").strip("^$"), KEY)
+    sent = sent_key(contract.submit.idempotency, key)
+    assert limits.get("min", 0) <= len(sent) <= limits.get("max", 10_000)
+    assert re.fullmatch(limits.get("pattern", ".*").strip("^$"), sent)
