@@ -3,7 +3,7 @@
 Each place takes one text of the corpus as far as it goes: through the service, and past it, as if a row had been edited behind its back.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,6 @@ from sereno.core.contract import Contract
 from sereno.core.delivery import Delivery, DeliveryState
 from sereno.core.effect import ActionRef, Effect, Policy
 from sereno.core.operation import Operation
-from sereno.core.reading.templates import CALLER_URL
 from sereno.core.values import Json
 from sereno.ports import Fetch, Guarded, PoolLimits
 from sereno.service.operations import Wanted, WantedSubmit
@@ -37,8 +36,13 @@ class Stage:
     folder: Path
     allow: tuple[str, ...]
     location: str = ""
+    says: dict[str, Json] | None = None
+    """What the server answers with as JSON; None = it redirects. A path that starts with `/moved` always does."""
+    heads: Mapping[str, str] = field(default_factory=dict)
+    """Headers of that answer."""
+    status: str = "302 Found"
+    """How it redirects."""
     count: int = 0
-    asked: list[str] = field(default_factory=list)
 
     def name(self) -> str:
         """A new name."""
@@ -55,22 +59,28 @@ Send = Callable[[Stage, str], Awaitable[object]]
 
 @dataclass(frozen=True)
 class Place:
-    """One place; `before` = the redirecting server is asked first, `slow` = each form costs transactions or a whole run."""
+    """One place; `before` = the server of the test is asked first, `header` = the form comes in a header of its answer, `slow` = each
+    form costs transactions or a whole run, `never` = it leads nowhere, whatever is opened; `times` = how often each form is tried."""
 
     name: str
     send: Send
     before: bool = False
+    header: bool = False
     slow: bool = False
+    never: bool = False
+    times: int = 1
 
 
 PLACES: list[Place] = []
 
 
-def place(name: str, *, before: bool = False, slow: bool = False) -> Callable[[Send], Send]:
+def place(
+    name: str, *, before: bool = False, header: bool = False, slow: bool = False, never: bool = False, times: int = 1
+) -> Callable[[Send], Send]:
     """Registers a place."""
 
     def register(send: Send) -> Send:
-        PLACES.append(Place(name, send, before, slow))
+        PLACES.append(Place(name, send, before or header, header, slow, never, times))
         return send
 
     return register
@@ -98,8 +108,8 @@ def _redirected(kind: str) -> Send:
 
 place("source http: url")(_source("http"))
 place("source feed: url")(_source("feed"))
-place("source http: Location of a redirect", before=True)(_redirected("http"))
-place("source feed: Location of a redirect", before=True)(_redirected("feed"))
+place("source http: Location of a redirect", header=True)(_redirected("http"))
+place("source feed: Location of a redirect", header=True)(_redirected("feed"))
 
 
 @place("poll add URL: the look before the guess")
@@ -239,8 +249,8 @@ def _based(name: str) -> Send:
     return send
 
 
-BASED = ("github-actions-run", "google-lro", "openai-responses", "replicate")
-"""Shipped contracts with a template; a test compares them with the catalogue."""
+BASED = ("github-actions-run", "google-lro", "openai-responses", "replicate", "mcp-task", "a2a-task-jsonrpc")
+"""Shipped contracts that go through the service with a base; all of them go past it in `places_calls`."""
 for _name in BASED:
     place(f"wait {_name}: --base", slow=True)(_based(_name))
 
@@ -251,13 +261,19 @@ async def _sent(stage: Stage, contract: Contract, operation: Operation) -> objec
     return await provider.send(operation, contract, operation.call, stage.guarded())
 
 
-@place("submit replicate: --base", slow=True)
-async def submit_base(stage: Stage, url: str) -> object:
-    """Where a job is started."""
-    limits = {"deadline": SHORT * 100, "max_status_requests": 5, "max_transport_failures": 5, "max_throttles": 5}
-    wanted = WantedSubmit("replicate", {"version": "1"}, base=url, **limits)  # type: ignore[arg-type]
-    operation = (await stage.app.operations.submit(wanted)).record.operation
-    return await _sent(stage, stage.app.contracts.get("replicate"), operation)
+def _submitted(name: str, given: Json) -> Send:
+    async def send(stage: Stage, url: str) -> object:
+        limits = {"deadline": SHORT * 100, "max_status_requests": 5, "max_transport_failures": 5, "max_throttles": 5}
+        wanted = WantedSubmit(name, given, base=url, **limits)  # type: ignore[arg-type]
+        operation = (await stage.app.operations.submit(wanted)).record.operation
+        return await _sent(stage, stage.app.contracts.get(name), operation)
+
+    return send
+
+
+place("submit replicate: --base", slow=True)(_submitted("replicate", {"version": "1"}))
+place("submit mcp-task: --base", slow=True)(_submitted("mcp-task", {"name": "work"}))
+place("submit a2a-task-jsonrpc: --base", slow=True)(_submitted("a2a-task-jsonrpc", {"message": {}}))
 
 
 @place("stored submit: base edited behind the service")
@@ -274,33 +290,45 @@ async def stored_url(stage: Stage, url: str) -> object:
     return await _asked(stage, stage.app.contracts.get("generic-202"), make_operation(url=url, account=""))
 
 
-def own_contract(stage: Stage, **status: Json) -> Contract:
-    """A contract as a deployment would write it, around an address. Raises SetupError."""
-    document = {**stage.app.contracts.document("openai-responses")}
-    given = document["status"]
-    assert isinstance(given, dict)
-    document |= {"contract": "own", "status": {**given, **status}}
+def own_contract(stage: Stage, origin: str = "https://h.example", **tables: Json) -> Contract:
+    """A contract as a deployment would write it, around an origin; `tables` add to its own or replace them. Raises SetupError."""
+    document: dict[str, Json] = {
+        "format": 1,
+        "contract": "own",
+        "version": 1,
+        "title": "Own",
+        "source": "a test",
+        "verified": "verified",
+        "status": {"url": origin + "/{job_id}", "origins": [origin], "observational": "a test"},
+        "state": {"path": "status"},
+        "states": {"pending": ["running"], "success": ["done"], "failure": ["failed"]},
+        "submit": {"url": origin + "/jobs", "effects": "starts a job", "job_id": "id"},
+        "cancel": {"url": origin + "/{job_id}/cancel", "effects": "ends it"},
+    }
+    for name, given in tables.items():
+        own = document.get(name)
+        document[name] = {**own, **given} if isinstance(own, dict) and isinstance(given, dict) else given
     return stage.app.kit.plugins.contracts.contract(document)
+
+
+def origin_in(url: str) -> str:
+    """Scheme and authority of a form, as they stand there."""
+    return "/".join(url.split("/")[:3])
 
 
 @place("contract of the deployment: status.url and its origin")
 async def contract_url(stage: Stage, url: str) -> object:
     """What a contract file names; a template is always https."""
     secure = url.replace("http://", "https://", 1)
-    origin = "/".join(secure.split("/")[:3])
-    contract = own_contract(stage, url=origin + "/{job_id}", origins=[origin])
+    contract = own_contract(stage, origin_in(secure))
     return await _asked(stage, contract, make_operation(url=secure, account=""))
 
 
-@place("contract of the deployment: origins, by a redirect", before=True)
+@place("contract of the deployment: origins, by a redirect", header=True)
 async def contract_origin(stage: Stage, url: str) -> object:
     """A contract that follows redirects and lists the evil origin as its own."""
     stage.location = url
-    contract = replace(
-        own_contract(stage, url="https://h.example/{job_id}", origins=["https://h.example"]),
-        redirects=True,
-        origins=("/".join(url.split("/")[:3]),),
-    )
+    contract = replace(own_contract(stage), redirects=True, origins=(origin_in(url),))
     return await _asked(stage, contract, make_operation(url=stage.server, account=""))
 
 
@@ -318,8 +346,3 @@ async def credential_origin(stage: Stage, url: str) -> object:
         return await outside.gate.fetch(Fetch(url, credential="c", total_deadline=SHORT))
     finally:
         await outside.close()
-
-
-def is_generic(contract: Contract) -> bool:
-    """True where the job id is the address."""
-    return contract.status.url == CALLER_URL
