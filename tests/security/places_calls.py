@@ -12,6 +12,7 @@ from sereno.builtin.actions.keep_result import KeepResultAction
 from sereno.core.artifact import Artifact
 from sereno.core.call import CallAnswer, CallKind, CallOutcome, CallState, ProviderCall
 from sereno.core.contract import Contract, status_url
+from sereno.core.delivery import Outcome
 from sereno.core.errors import SetupError
 from sereno.core.observation import Asked, HttpReply, NoReply, NoReplyKind, Observation, read_observation
 from sereno.core.operation import Operation, read_call
@@ -329,12 +330,16 @@ def _keeps(source: str, **more: Json) -> Send:
         contract = _poisoned(stage, url, result={"keep": keep})
         if source == "base":
             contract = own_contract(stage, result={"keep": {"from": "call", "url": "{base}/{job_id}/out"}})
-        return await _kept(stage, contract, url if source == "base" else stage.server.rstrip("/"))
+        done = await _kept(stage, contract, url if source == "base" else stage.server.rstrip("/"))
+        if source == "call" and done.receipt is not None:  # the server of the test was asked for it, and nobody else
+            assert all(row["from"].startswith(stage.server) for row in json.loads(done.receipt)), done
+            return REFUSED
+        return done
 
     return send
 
 
-async def _kept(stage: Stage, contract: Contract, base: str) -> object:
+async def _kept(stage: Stage, contract: Contract, base: str) -> Outcome:
     """Copies as the action does; the status comes from the server of the test."""
 
     async def pinned(_: str) -> Contract:

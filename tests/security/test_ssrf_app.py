@@ -135,7 +135,7 @@ def was_refused(result: object, stage: Stage | None = None) -> bool:
         case FailedReading(failure=failure):
             return failure in (ReadFailure.REFUSED, ReadFailure.UNREACHABLE)
         case Outcome(kind=kind, message=message):
-            return kind is OutcomeKind.REFUSED or (kind is OutcomeKind.RETRY and message.startswith("nothing was sent"))
+            return kind is OutcomeKind.REFUSED or (kind is OutcomeKind.RETRY and "nothing was sent" in message)
     return False
 
 

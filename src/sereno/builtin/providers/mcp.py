@@ -38,6 +38,8 @@ _CLIENT: Mapping[str, Json] = {"name": "sereno", "version": "1"}
 _NAMED: Mapping[str, str] = {"tools/call": "name", "tasks/get": "taskId", "tasks/cancel": "taskId", "tasks/result": "taskId"}
 """Methods whose requests say in a header what they are about, and which parameter that is (SEP-2243)."""
 _NOT_DONE = (-32700, -32600, -32601, UNKNOWN_TASK)
+_SET_UP = (NoReplyKind.REFUSED_ADDRESS, NoReplyKind.NO_CREDENTIAL)
+"""Nothing that comes back changes these: another try meets the same, so a person is asked at once."""
 _SESSION_IS_GONE = (-32000, -32001)
 """What servers answer with 400 for a session they do not know; the protocol itself says 404."""
 
@@ -106,6 +108,8 @@ class McpProvider:
         if talk.own:
             return reply
         said = f"HTTP {reply.status}" if isinstance(reply, HttpReply) else reply.message
+        if isinstance(reply, NoReply) and not reply.sent and reply.kind in _SET_UP:
+            return reply
         return NoReply(NoReplyKind.PROTOCOL, f"the handshake failed, the {call.kind} was not sent: {said}", sent=False)
 
     async def _converse(self, talk: _Talk, era: str | None, parameters: Mapping[str, str], request: _Request) -> Reply:
