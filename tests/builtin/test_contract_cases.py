@@ -13,6 +13,8 @@ from sereno.core.errors import SetupError
 from sereno.core.values import Json
 from sereno.service.contracting.cases import (
     Case,
+    cancel_differences,
+    cancelled,
     differences,
     look,
     read_cases,
@@ -46,11 +48,12 @@ def cases(name: str, kind: str = "case") -> Sequence[Case]:
     if not file.exists():
         return []
     found = read_cases(file.read_text(), file.name)
-    return found.submits if kind == "submit" else found.looks
+    return {"case": found.looks, "submit": found.submits, "cancel": found.cancels}[kind]
 
 
 CASES = [(name, case) for name in NAMES for case in cases(name)]
 SUBMITS = [(name, case) for name in NAMES for case in cases(name, "submit")]
+CANCELS = [(name, case) for name in NAMES for case in cases(name, "cancel")]
 
 
 @pytest.mark.parametrize(("name", "case"), CASES, ids=[f"{name}: {case['name']}" for name, case in CASES])
@@ -63,6 +66,19 @@ def test_W03_an_answer_means_what_its_case_says(name: str, case: Case) -> None:
 def test_W31_an_answer_to_a_submit_means_what_its_case_says(name: str, case: Case) -> None:
     """Taken on under which id, refused, or there already."""
     assert list(submit_differences(submitted(CONTRACTS[name], case), case["expect"])) == []
+
+
+@pytest.mark.parametrize(("name", "case"), CANCELS, ids=[f"{name}: {case['name']}" for name, case in CANCELS])
+def test_W24_a_cancel_is_sent_and_read_as_its_case_says(name: str, case: Case) -> None:
+    """The filled request whole, and what an answer to it means."""
+    request, seen = cancelled(CONTRACTS[name], case)
+    assert list(cancel_differences(request, seen, case)) == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if CONTRACTS[name].cancel is not None])
+def test_W24_the_request_of_every_cancel_has_a_case(name: str) -> None:
+    """A request that nobody wrote down is one that nobody compared with the documentation."""
+    assert any("request" in case for case in cases(name, "cancel"))
 
 
 def test_there_are_as_many_contracts_as_promised_and_each_has_cases() -> None:

@@ -99,6 +99,48 @@ def test_W31_an_answer_to_a_submit_is_a_case_too() -> None:
     assert tried(submit) == {"taken on": ["the contract has no [submit]"]}
 
 
+CANCEL = """
+[cancel]
+method = "DELETE"
+url = "{base}/jobs/{job_id}"
+body = { why = "asked" }
+effects = "ends it"
+"""
+CANCELLED = """
+[[cancel]]
+name = "the request"
+job_id = "j-9"
+[cancel.request]
+method = "DELETE"
+url = "https://service.example/jobs/j-9"
+body = { why = "asked" }
+[cancel.answer]
+status = 409
+[cancel.expect]
+outcome = "too_late"
+"""
+
+
+def test_W24_a_cancel_is_a_case_too() -> None:
+    """Its request is compared whole, its answer read; a contract without cancel says so."""
+    assert tried(CANCELLED, TEXT + CANCEL) == {"the request": []}
+    other = tried(CANCELLED.replace('j-9"\nbody', 'j-8"\nbody'), TEXT + CANCEL)["the request"]
+    assert len(other) == 1 and other[0].startswith("request: {") and "jobs/j-9" in other[0] and "jobs/j-8" in other[0]
+    bare = tried(CANCELLED.replace('body = { why = "asked" }\n', ""), TEXT + CANCEL)["the request"]
+    assert len(bare) == 1, "a body that the case does not name is none"
+    assert tried(CANCELLED.replace("too_late", "accepted"), TEXT + CANCEL)["the request"][0].startswith("outcome: 'too_late'")
+    assert tried(CANCELLED) == {"the request": ["cannot be tried: the contract has no [cancel]"]}
+
+
+def test_W24_a_cancel_without_a_case_is_named_and_one_that_says_nothing_is_a_fault() -> None:
+    """What must be sent, or what an answer means."""
+    assert run_cases(contract(TEXT + CANCEL), read_cases(CASE, "cases.toml")).untried_cancel
+    assert not run_cases(contract(TEXT + CANCEL), read_cases(CASE + CANCELLED, "cases.toml")).untried_cancel
+    with pytest.raises(SetupError) as found:
+        read_cases('[[cancel]]\nname = "empty"\n', "cases.toml")
+    assert any("what must be sent?" in str(fault) for fault in found.value.faults)
+
+
 def test_a_case_that_cannot_be_asked_says_why() -> None:
     """A parameter that the contract does not take."""
     given = CASE.replace("[case.answer]", 'parameters = { project = "x" }\n[case.answer]')

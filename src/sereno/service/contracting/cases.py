@@ -1,17 +1,18 @@
 """Contract cases: recorded or scripted answers with what a contract must make of them, run through the reader that real waits use.
 
-A cases file is TOML: `[[case]]` for answers to looks, `[[submit]]` for answers to submits. docs/how-to/contracts.md describes it.
+A cases file is TOML: `[[case]]` for answers to looks, `[[submit]]` for answers to submits, `[[cancel]]` for the request of a cancel and
+answers to it. docs/how-to/contracts.md describes it.
 """
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from sereno.core.budget import Allowance, Spend
 from sereno.core.call import CallAnswer, CallKind, CallState, ProviderCall
-from sereno.core.contract import Contract, fill_call, status_url
+from sereno.core.contract import Contract, fill_body, fill_call, status_url
 from sereno.core.errors import Fault, SetupError
 from sereno.core.observation import Asked, DelaySource, HttpReply, Observation, read_observation
 from sereno.core.operation import Operation, OperationState
@@ -31,6 +32,7 @@ _ALL_KEYS = ("name", "parameters", "answer", "expect")
 _KEYS = {
     "case": (*_ALL_KEYS, "job_id", "url", "after", "not_found", "tolerated", "pins"),
     "submit": (*_ALL_KEYS, "key", "input"),
+    "cancel": (*_ALL_KEYS, "job_id", "request"),
 }
 _SHOWN = {
     "case": (
@@ -38,6 +40,7 @@ _SHOWN = {
         "requests",
     ),
     "submit": ("outcome", "job_id", "url", "reason"),
+    "cancel": ("outcome", "reason"),
 }
 """What `expect` may name."""
 
@@ -52,6 +55,7 @@ class Cases:
     submits: Sequence[Case]
     caller: Mapping[str, Json]
     """`[caller]`: the states (and `state`, the path) with which a contract is tried whose states the caller gives."""
+    cancels: Sequence[Case] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Tried:
 
     name: str
     part: str
-    """`case` or `submit`."""
+    """`case`, `submit` or `cancel`."""
     kind: str
     state: str | None
     reason: str
@@ -76,6 +80,8 @@ class Trial:
     """Words of the contract that no case shows: claims that nothing tests."""
     untried_submit: bool
     """The contract says how to submit, and no case shows an answer to it."""
+    untried_cancel: bool = False
+    """The contract says how to cancel, and no case shows the request."""
 
 
 def read_cases(text: str, file: str) -> Cases:
@@ -85,14 +91,15 @@ def read_cases(text: str, file: str) -> Cases:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SetupError("the cases cannot be read", [Fault(file, f"is not TOML: {str(error)[:300]}")]) from None
     top = Table(document)
-    found = {part: _read_part(top, part) for part in ("case", "submit")}
+    found = {part: _read_part(top, part) for part in ("case", "submit", "cancel")}
     top.json("caller")
     top.finish()
     if top.faults:
         faults = [Fault(f"{file}: {fault.where}", fault.message, fault.hint) for fault in top.faults]
         raise SetupError(f"{file} has faults", faults)
     caller = document.get("caller", {})
-    return Cases(found["case"], found["submit"], cast(Mapping[str, Json], caller if isinstance(caller, dict) else {}))
+    given = cast(Mapping[str, Json], caller if isinstance(caller, dict) else {})
+    return Cases(found["case"], found["submit"], given, found["cancel"])
 
 
 def _read_part(top: Table, part: str) -> Sequence[Case]:
@@ -108,9 +115,24 @@ def _read_part(top: Table, part: str) -> Sequence[Case]:
             table.duration("after")
         for key in ("parameters", "pins"):
             table.texts_of(key)
-        _read_answer(table.table("answer"))
-        _read_expected(table.table("expect"), part)
+        if part == "cancel":
+            _read_request(table)
+        if part != "cancel" or table.has("answer") or table.has("expect"):
+            _read_answer(table.table("answer"))
+            _read_expected(table.table("expect"), part)
     return [cast(Case, table.values) for table in tables]
+
+
+def _read_request(case: Table) -> None:
+    """What a cancel sends, whole; or what its answer means; or both."""
+    request = case.table("request")
+    for key in ("method", "url", "operation"):
+        request.optional_text(key)
+    request.json("body")
+    if not any(case.has(key) for key in ("request", "answer", "expect")):
+        case.fault(
+            "request", "is missing: what must be sent?", "name method, url and body, or operation and body; or give an answer"
+        )
 
 
 def _read_answer(answer: Table) -> None:
@@ -134,9 +156,11 @@ def run_cases(contract: Contract, cases: Cases) -> Trial:
     """Reads the answer of every case through the contract, and says what differs from what it expects."""
     looks = [_tried_look(contract, case) for case in cases.looks]
     submits = [_tried_submit(contract, case) for case in cases.submits]
+    cancels = [_tried_cancel(contract, case) for case in cases.cancels]
     shown = {(tried.state or "").lower() if contract.caseless else tried.state for tried in looks}
     missing = [word for word in contract.states if word not in shown]
-    return Trial([*looks, *submits], missing, contract.submit is not None and not submits)
+    untried = contract.submit is not None and not submits, contract.cancel is not None and not cancels
+    return Trial([*looks, *submits, *cancels], missing, *untried)
 
 
 def _tried_look(contract: Contract, case: Case) -> Tried:
@@ -157,6 +181,16 @@ def _tried_submit(contract: Contract, case: Case) -> Tried:
     except ValueError as error:
         return Tried(name, "submit", "", None, "", [f"cannot be tried: {error}"])
     return Tried(name, "submit", seen.outcome.value, None, seen.reason, list(submit_differences(seen, case["expect"])))
+
+
+def _tried_cancel(contract: Contract, case: Case) -> Tried:
+    name = str(case["name"])
+    try:
+        request, seen = cancelled(contract, case)
+    except ValueError as error:
+        return Tried(name, "cancel", "", None, "", [f"cannot be tried: {error}"])
+    found = list(cancel_differences(request, seen, case))
+    return Tried(name, "cancel", "" if seen is None else seen.outcome.value, None, "" if seen is None else seen.reason, found)
 
 
 def texts(table: Json) -> dict[str, str]:
@@ -210,6 +244,38 @@ def submitted(contract: Contract, case: Case) -> CallAnswer:
     call = ProviderCall("op_1:submit", CallKind.SUBMIT, "op_1:submit", key, case.get("input"), CallState.SENDING, NOW)
     operation = waiting(contract, parameters, call=call)
     return read_call(contract, operation, call, reply_of(case["answer"], url), received_at=NOW)
+
+
+def cancelled(contract: Contract, case: Case) -> tuple[Case, CallAnswer | None]:
+    """The request of a cancel, and how its answer is read where the case has one. Raises ValueError where the contract has no cancel, or
+    a value is missing.
+    """
+    if contract.cancel is None:
+        raise ValueError("the contract has no [cancel]")
+    job_id, parameters, template = str(case.get("job_id", JOB)), texts(case.get("parameters")), contract.cancel.call
+    if template.url.startswith("{base}"):
+        parameters.setdefault("base", HOST)
+    values = {"job_id": job_id, **{name: value for name, value in parameters.items() if name != "base"}}
+    request: dict[str, Json] = {} if template.operation is None else {"operation": template.operation}
+    filled = fill_call(contract, template, values, base=parameters.get("base")) if template.url else None
+    if filled is not None:
+        request |= {"url": filled.url} if template.operation is not None else {"method": filled.method, "url": filled.url}
+    if template.body is not None:
+        request["body"] = fill_body(template, values, None)
+    if "answer" not in case:
+        return request, None
+    call = ProviderCall("op_1:cancel-1", CallKind.CANCEL, "op_1:cancel-1", "op_1:cancel-1", None, CallState.SENDING, NOW)
+    operation = replace(waiting(contract, parameters, job_id=job_id), call=call)
+    reply = reply_of(case["answer"], HOST if filled is None else filled.url)
+    return request, read_call(contract, operation, call, reply, received_at=NOW)
+
+
+def cancel_differences(request: Case, seen: CallAnswer | None, case: Case) -> Iterator[str]:
+    """What a case expects of a cancel, and is not so. A request is compared whole: a body that the case does not name is none."""
+    if "request" in case and request != case["request"]:
+        yield f"request: {canonical(cast(Json, request)).decode()} instead of {canonical(case['request']).decode()}"
+    if seen is not None:
+        yield from submit_differences(seen, case["expect"])
 
 
 def waiting(
@@ -273,7 +339,7 @@ def differences(seen: Observation, wanted: Json) -> Iterator[str]:
 
 
 def submit_differences(seen: CallAnswer, wanted: Json) -> Iterator[str]:
-    """The same for the answer to a submit."""
+    """The same for the answer to a submit or cancel."""
     shown: Mapping[str, Json] = {"outcome": seen.outcome.value, "job_id": seen.job_id, "url": seen.url}
     for key, value in cast(Mapping[str, Json], wanted).items():
         yield from _difference(key, value, shown.get(key), seen.reason)

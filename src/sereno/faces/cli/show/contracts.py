@@ -107,6 +107,8 @@ def show_trial(out: Output, trial: Trial) -> None:
         out.say(f"no case shows {_words(trial.missing)}")
     if trial.untried_submit:
         out.say("no [[submit]] case shows an answer to [submit]")
+    if trial.untried_cancel:
+        out.say("no [[cancel]] case shows the request of [cancel]")
     wrong = sum(bool(tried.differences) for tried in trial.tried)
     missing = f", {len(trial.missing)} word{'s' if len(trial.missing) != 1 else ''} without a case" if trial.missing else ""
     out.say(f"{len(trial.tried)} cases: {len(trial.tried) - wrong} as expected, {wrong} not{missing}")
@@ -126,7 +128,12 @@ def trial_row(trial: Trial) -> dict[str, Any]:
         }
         for tried in trial.tried
     ]
-    return {"cases": rows, "missing": trial.missing, "untried_submit": trial.untried_submit}
+    return {
+        "cases": rows,
+        "missing": trial.missing,
+        "untried_submit": trial.untried_submit,
+        "untried_cancel": trial.untried_cancel,
+    }
 
 
 def _named(tried: Tried) -> str:
