@@ -15,10 +15,11 @@ from botocore.loaders import Loader
 from botocore.waiter import AcceptorConfig, is_valid_waiter_error
 from jmespath.exceptions import JMESPathError
 
+from sereno.builtin.awsservice import service
 from sereno.builtin.contracts.waiter_input import NotSayable, named_member
 from sereno.builtin.contracts.waiters import Waiter, contract_of, find_waiter, import_waiter
 from sereno.builtin.providers.catalogue import Catalogue
-from sereno.core.contract import Contract
+from sereno.core.contract import Contract, fill_body
 from sereno.core.errors import NotFound, SerenoError, SetupError
 from sereno.core.observation import Asked, HttpReply, Observation, ObservationKind, read_observation
 
@@ -46,20 +47,20 @@ def contract(waiter: Waiter) -> Contract:
 def test_every_waiter_of_botocore_becomes_a_contract_that_parses() -> None:
     """All of at least 600; each refusal would be listed with its reason. Differences in meaning are written into the file."""
     refused, differ, count = [], set(), 0
-    for service, api, name in shipped():
+    for named, api, name in shipped():
         count += 1
         try:
-            waiter = find_waiter(service, name, api)
+            waiter = find_waiter(named, name, api)
             found = contract_of(waiter)
             read = CATALOGUE.contract(tomllib.loads(found.text))
         except SerenoError as error:
-            refused.append(f"{service} {api} {name}: {error}")
+            refused.append(f"{named} {api} {name}: {error}")
             continue
-        assert read.name == found.name and read.status.service == service
+        assert read.name == found.name and read.status.service == named
         assert read.limits is not None and read.limits.max_status_requests == waiter.attempts
         assert all(f"# DIFFERS: {differs}." in found.text for differs in found.differs)
         if found.differs:
-            differ.add(f"{service} {name}")
+            differ.add(f"{named} {name}")
     assert refused == []
     assert count >= LEAST
     assert differ == DIFFER
@@ -239,6 +240,25 @@ def test_required_members_become_parameters_and_the_job() -> None:
     }  # fmt: skip
     for named, body in bodies.items():
         assert contract(find_waiter(*named.split())).status.body == body, named
+
+
+@pytest.mark.parametrize(
+    ("named", "values", "sent"),
+    [
+        ("appconfig DeploymentComplete", {"application_id": "app", "environment_id": "env", "job_id": "17"}, "/deployments/17"),
+        ("ecs ServicesStable", {"job_id": "17"}, '"services": ["17"]'),
+        ("ec2 InstanceRunning", {"job_id": "i-17"}, "InstanceId.1=i-17"),
+        ("groundstation ContactUpdated", {"contact_id": "c" * 36, "job_id": "17"}, "/versions/17"),
+        ("dms ReplicationTaskReady", {"filter_name": "replication-task-id", "job_id": "t-17"}, '"Values": ["t-17"]'),
+    ],
+)
+def test_the_input_of_an_imported_contract_can_be_sent(named: str, values: dict[str, str], sent: str) -> None:
+    """botocore's own check of parameters takes it: numbers are numbers."""
+    found = contract(find_waiter(*named.split()))
+    assert set(found.parameters) == {"region", *values} - {"job_id"}
+    body = fill_body(found.status, values, None)
+    built = service(found.status.service or "").build(found.status.operation or "", body, "eu-central-1", None)
+    assert sent in built.url + (built.body or b"").decode()
 
 
 def test_an_operation_without_a_place_for_the_job_is_refused() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from sereno.core.observation import HttpReply
 from sereno.core.reading.document import nearest
@@ -67,6 +67,7 @@ class Service:
             raise ValueError(problem)
         model = self._model.operation_model(operation)
         try:
+            given = _typed(given, model.input_shape)
             written = self._serializer.serialize_to_request(given, model)
             endpoint = self._endpoint(model, given, region, base)
         except BotoCoreError as error:
@@ -148,6 +149,18 @@ def service(name: str) -> Service:
     except BotoCoreError:
         known = loader.list_available_services("service-2")
         raise ValueError(f"botocore knows no service {name!r}" + _hint(name, known)) from None
+
+
+def _typed(given: Json, shape: Any) -> Json:
+    """The input with whole numbers where the model wants them: a template can only write a text."""
+    kind = shape.type_name if shape is not None else ""
+    if kind in ("integer", "long") and isinstance(given, str) and given.isascii() and given.isdecimal() and len(given) <= 19:
+        return int(given)
+    if kind == "structure" and isinstance(given, dict):
+        return {name: _typed(cast(Json, one), shape.members.get(name)) for name, one in given.items()}
+    if kind == "list" and isinstance(given, list):
+        return [_typed(cast(Json, one), shape.member) for one in given]
+    return given
 
 
 def _hint(name: str, known: list[str]) -> str:

@@ -9,8 +9,6 @@ from sereno.core.values import Json
 _VERBS = ("BatchGet", "Describe", "Get", "List", "Head")
 _ENDINGS = ("Identifiers", "Identifier", "Ids", "Id", "Names", "Name", "Arns", "Arn", "ARNs", "ARN")
 _RESERVED = ("job_id", "base", "key", "value", "input", "region")
-_PLAIN_PLACES = ("uri", "querystring", "header")
-"""Where a number is written as text anyway."""
 _DEPTH = 4
 
 
@@ -121,7 +119,7 @@ def _filled(shape: Any, text: str, found: Input, depth: int = 0) -> Json:
         raise NotSayable("the input nests too deep")
     if kind == "string":
         return text
-    if kind in ("integer", "long") and shape.serialization.get("location") in _PLAIN_PLACES:
+    if kind in ("integer", "long"):  # the carrier writes it as a number
         return text
     if kind == "list":
         return [_filled(shape.member, text, found, depth + 1)]
