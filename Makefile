@@ -5,7 +5,7 @@ SEED ?= 1
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: conformance setup-conformance help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
+.PHONY: conformance setup-conformance fleet hostile help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -v '## -' | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -29,6 +29,12 @@ bench: setup ## measure against bare loops; the last line is JSON
 
 conformance: setup setup-conformance ## run other waiters and Sereno against a hostile provider; the last line is JSON
 	@$(PY) -m conformance.run
+
+fleet: setup ## 10,000 operations at one provider on virtual time, 300 on real time; the last line is JSON
+	@$(PY) -m sereno.testing.fleet
+
+hostile: setup ## 1,000 operations at a hostile provider on virtual time; the last line is JSON
+	@$(PY) -m sereno.testing.hostile
 
 sim: setup ## run the seeded world: make sim SEED=7
 	@SERENO_SEED=$(SEED) $(PY) -m pytest tests/simulation -q -s -m "not nightly"

@@ -10,7 +10,7 @@ from random import Random
 from sqlite3 import Connection
 from typing import Any
 
-from sereno.core.operation import OperationDecision
+from sereno.core.operation import OperationDecision, OperationState
 from sereno.core.waiting.look import FROM_PROVIDER
 from sereno.core.work import LeaseTimes, OperationWork
 from sereno.ports import Claimed, Only, WorkStore
@@ -40,7 +40,8 @@ class WaitIgnored(_Wrapped):
 
     async def commit_operation(self, work: OperationWork, decision: OperationDecision) -> None:
         """Commits an earlier plan where the wait was the provider's."""
-        if decision.next_poll_at is not None and decision.delay_source in FROM_PROVIDER:
+        waits = decision.state is OperationState.WAITING and decision.delay_source in FROM_PROVIDER
+        if waits and decision.next_poll_at is not None:
             soon = decision.received_at + timedelta(seconds=6)
             decision = replace(decision, next_poll_at=min(soon, decision.next_poll_at), due=soon)
         await self._inner.commit_operation(work, decision)
