@@ -1,6 +1,7 @@
 """`sereno wait` and what can be looked at and answered afterwards, against the playground's jobs, in quick time."""
 
 import io
+import json
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -43,7 +44,7 @@ def test_a_failed_job_exits_3(cli: Cli, job: Job) -> None:
     done = wait(cli, job("failing"), "--json")
     assert done.code == 3
     assert (done.json["schema"], done.json["operation"]["status"]) == ("sereno.wait/1", "failed")
-    assert done.err == ""
+    assert json.loads(done.err) == {"schema": "sereno.handle/1", "operation_id": done.json["operation"]["operation_id"]}
 
 
 def test_W38_an_unknown_state_exits_4_with_the_commands_that_answer(cli: Cli, job: Job) -> None:
@@ -145,7 +146,6 @@ def test_W46_show_has_every_field(cli: Cli, asked: dict[str, str]) -> None:
 
 def test_W36_looking_asks_the_provider_nothing(cli: Cli, asked: dict[str, str], playground: str) -> None:
     """List, show and explain read the record; the provider's own book does not change."""
-    import json
     import urllib.request
 
     def looks() -> object:

@@ -103,6 +103,12 @@ class Output:
         if not self.as_json:
             print(text, file=sys.stderr, flush=True)
 
+    def handle(self, operation: str, text: str) -> None:
+        """Prints the id of what will be waited for, before any wait and on standard error: whoever is cut off comes back by it. `text`
+        begins with the id; in JSON mode it is one line of JSON instead."""
+        line = json_line({"schema": "sereno.handle/1", "operation_id": operation}) if self.as_json else text
+        print(line, file=sys.stderr, flush=True)
+
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Prints aligned columns; nothing in JSON mode."""
         if self.as_json:

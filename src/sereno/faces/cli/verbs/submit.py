@@ -82,11 +82,11 @@ def _tell(sereno: "Sereno", out: Output, registered: Registered, wanted: WantedS
     """The handle first, then what the submit does, as the contract says it."""
     operation = registered.record.operation
     if not registered.is_new:
-        out.remark(
-            f"{operation.id}: this key was submitted already, and the operation is {operation.state}; nothing is sent again"
-        )
+        says = f"this key was submitted already, and the operation is {operation.state}; nothing is sent again"
+        out.handle(operation.id, f"{operation.id}: {says}")
         return
-    out.remark(f"{operation.id}: submits to {operation.contract}, and waits until {out.time(operation.allowance.deadline_at)}")
+    says = f"submits to {operation.contract}, and waits until {out.time(operation.allowance.deadline_at)}"
+    out.handle(operation.id, f"{operation.id}: {says}")
     for warning in registered.warnings:
         out.remark(f"attention: {warning}")
     effects = sereno.contracts.get(wanted.contract).submit

@@ -74,12 +74,11 @@ async def _operation(sereno: "Sereno", out: Output, words: tuple[str, str | None
     for warning in registered.warnings:
         out.remark(f"attention: {warning}")
     if registered.is_new:
-        out.remark(
-            f"{operation.id}: waiting for {safe(operation.job_id)} at {operation.contract} until {out.time(operation.allowance.deadline_at)}"
-        )
+        text = f"waiting for {safe(operation.job_id)} at {operation.contract} until {out.time(operation.allowance.deadline_at)}"
     else:
         used = f"{operation.spend.status_requests} of {operation.allowance.max_status_requests} requests used"
-        out.remark(f"{operation.id}: this job is being waited for already ({used}); its limits stay as they are")
+        text = f"this job is being waited for already ({used}); its limits stay as they are"
+    out.handle(operation.id, f"{operation.id}: {text}")
     return operation.id
 
 
