@@ -13,6 +13,8 @@ from urllib.parse import quote, unquote
 from tests.outside.test_redaction import ENCODINGS
 from tests.security.threaded import Quiet, Threaded
 
+SIGNED = "short-lived-signature-4711"
+"""Stands in the query of the address of a result, as a signed URL has it."""
 SCHEMES = ("Bearer ", "Basic ", "Token ")
 
 
@@ -44,6 +46,9 @@ class Echo(Threaded):
             def do_GET(self) -> None:
                 echo.answer(self, b"")
 
+            def do_PUT(self) -> None:
+                self.do_POST()
+
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 echo.bodies.append(body)
@@ -59,6 +64,9 @@ class Echo(Threaded):
         self.sent.update(secrets)
         spelled = [encode(secret) for secret in secrets for encode in ENCODINGS.values()]
         status, kind, text, more = _ANSWERS[next(part for part in _ANSWERS if path.startswith(part))](secrets, spelled)
+        if isinstance(text, str):  # what only the server knows: its address, and the number of a JSON-RPC request
+            number = json.loads(body).get("id") if path.startswith("/mcp") else 0
+            text = text.replace("__URL__", self.url).replace('"__ID__"', json.dumps(number))
         payload = text if isinstance(text, bytes) else text.encode()
         asked.send_response(status)
         headers = {f"X-Echo-{n}": value for n, value in enumerate(spelled[:40])} | {
@@ -74,7 +82,7 @@ class Echo(Threaded):
 def _secrets(headers: Mapping[str, str]) -> list[str]:
     found = []
     for name, value in headers.items():
-        if name.lower() not in ("authorization", "x-api-key", "x-own-key"):
+        if name.lower() not in ("authorization", "x-api-key", "x-own-key", "x-amz-security-token"):
             continue
         plain = next((value.removeprefix(scheme) for scheme in SCHEMES if value.startswith(scheme)), value)
         found += [value, plain]
@@ -146,13 +154,65 @@ def _job(word: str) -> Any:
             "status": state,
             "error": error if word == "failed" else None,
             "output": {"url": spelled, "text": secrets[0]},
+            "place": f"__URL__/out/{SIGNED}?X-Amz-Signature={SIGNED}",
+            "attempt": secrets[0],
+            "progress": " ".join(spelled),
         }
         return 200, "application/json", json.dumps(body), {}
 
     return answer
 
 
+def _call(status: int, name: str = "") -> Any:
+    """What a submit or cancel is answered with: the job it made, or a refusal, with the secret in all of it."""
+
+    def answer(secrets: list[str], spelled: list[str]) -> Answer:
+        error = {"code": secrets[0], "message": f"{mixed_json('x')} {secrets[0]} " + " ".join(spelled)}
+        body = {"id": name or secrets[0], "shard": secrets[0], "error": error, "echo": spelled}
+        return status, "application/json", json.dumps(body), {"Location": quote(secrets[0], safe=""), "Retry-After": secrets[0]}
+
+    return answer
+
+
+def _out(secrets: list[str], spelled: list[str]) -> Answer:
+    names = {"Content-Disposition": f'attachment; filename="{secrets[0]}.txt"'}
+    return 200, "text/plain", "\n".join([*secrets, *spelled]) * 50, names
+
+
+def _rpc(secrets: list[str], spelled: list[str]) -> Answer:
+    error = {"code": -32000, "message": secrets[0] + " ".join(spelled), "data": {secrets[0]: spelled}}
+    body = json.dumps({"jsonrpc": "2.0", "id": "__ID__", "error": error})
+    return 200, "application/json", body, {"Mcp-Session-Id": secrets[0]}
+
+
+def _aws(secrets: list[str], spelled: list[str]) -> Answer:
+    body = {"message": secrets[0] + " ".join(spelled), "__type": secrets[0], "code": spelled}
+    return 400, "application/json", json.dumps(body), {"x-amzn-ErrorType": secrets[0], "x-amzn-RequestId": secrets[0]}
+
+
+def _bucket(secrets: list[str], spelled: list[str]) -> Answer:
+    says = html.escape(secrets[0])
+    return (
+        403,
+        "application/xml",
+        f"<Error><Code>{says}</Code><Message>{says} {html.escape(' '.join(spelled))}</Message></Error>",
+        {},
+    )
+
+
 _ANSWERS = {
+    "/submit/ok": _call(201, "done"),
+    "/submit/running": _call(201, "running"),
+    "/submit/named": _call(201),
+    "/submit/bad": _call(400),
+    "/submit/lost": _call(500),
+    "/submit/denied": _call(401),
+    "/cancel": _call(409),
+    "/jobs/running": _job("running"),
+    "/out": _out,
+    "/mcp": _rpc,
+    "/aws": _aws,
+    "/bucket": _bucket,
     "/items": _items,
     "/page": _page,
     "/wide": _wide,

@@ -6,7 +6,7 @@ import re
 import sqlite3
 import stat
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -231,12 +231,12 @@ def _look_at_everything(world: World) -> None:
         world.cli(*command, "--json")
 
 
-def hits(world: World) -> list[tuple[str, str]]:
+def hits(world: World, canaries: Sequence[str] = tuple(PARTS)) -> list[tuple[str, str]]:
     """Every sink out of which a canary can be read, with the text round the place where it stands as it is."""
     found = []
     for name, text in world.sinks.items():
         whole = "\n".join(readings(text)).encode("utf-8", "surrogatepass") + b"\n".join(words(text))
-        for canary in PARTS:
+        for canary in canaries:
             if canary.encode() in whole:
                 at = max(text.find(canary[:5]), 0)
                 found.append((name, f"{canary}: …{text[max(0, at - 60) : at + 60]!r}"))
