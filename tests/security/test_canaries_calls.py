@@ -9,7 +9,7 @@ import pytest
 
 from sereno.outside.redaction import forms_of
 from tests.outside.test_redaction import ENCODINGS
-from tests.security.echo import SIGNED, Echo
+from tests.security.echo import SIGNED, Echo, mixed_json
 from tests.security.test_canaries import CANARIES, PARTS, World, hits, world
 
 __all__ = ["world"]
@@ -162,3 +162,65 @@ def test_files_of_kept_results_are_for_their_owner_alone(calls: World) -> None:
     places = list((calls.folder / ".sereno" / "artifacts").rglob("*"))
     modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in [*places, Path(calls.folder / ".sereno" / "artifacts")]}
     assert modes == {(True, 0o700), (False, 0o600)}, modes
+
+
+PUSHED = """
+format = 1
+contract = "pushed"
+version = 1
+title = "Pushed"
+source = "a test"
+verified = "verified"
+[status]
+via = "push"
+[state]
+path = "status"
+[states]
+pending = ["running"]
+success = ["done"]
+failure = ["failed"]
+[job]
+id = "id"
+[result]
+ref = "place"
+[error]
+code = "error.code"
+text = "error.message"
+[limits]
+deadline = "5m"
+[submit]
+url = "{base}/submit/ok"
+effects = "a test"
+job_id = "id"
+"""
+
+
+@pytest.mark.parametrize("status", ["failed", "done", "else", "mixed"])
+def test_I27_a_call_back_that_echoes_the_credential_leaves_it_nowhere(status: str, calls: World) -> None:
+    """The process that reads the call-back sent nothing itself: it knows the credential of the operation all the same."""
+    (calls.folder / "contracts" / "pushed.toml").write_text(PUSHED)
+    calls.cli("submit", "pushed", "--base", calls.echo.url, "--credential", "own", "--action", "hook", "--detach")
+    calls.cli("once")
+    secret = CANARIES["OWN"]
+    operation = json.loads(calls.cli("operation", "list", "--json"))["operations"][0]["operation_id"]
+    spelled = [encode(secret) for encode in ENCODINGS.values()]
+    error = {"code": secret, "message": f"{secret} {' '.join(spelled)}"}
+    body = {
+        "id": "done",
+        "status": status if status != "else" else secret,
+        "error": error,
+        "place": f"https://x.example/{secret}",
+    }
+    if status == "mixed":
+        del body["status"]
+    text = (
+        json.dumps(body)[:-1] + f', "mixed": "{mixed_json(secret)}", "status": "{mixed_json(secret)}"' * (status == "mixed") + "}"
+    )
+    (calls.folder / "body.json").write_text(text)
+    calls.cli("operation", "push", operation, "--body", f"@{calls.folder / 'body.json'}")
+    calls.bytes_of("database before the reading", (calls.folder / ".sereno" / "sereno.db").read_bytes())
+    calls.cli("once")
+    _look_at_everything(calls)
+    calls.bytes_of("database", (calls.folder / ".sereno" / "sereno.db").read_bytes())
+    assert '"state": "waiting"' not in calls.cli("operation", "show", operation, "--json")
+    assert hits(calls, (secret,)) == []

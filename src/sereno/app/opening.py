@@ -101,6 +101,7 @@ def _assemble(loaded: Loaded, store: Store, outside: Outside, plugins: Plugins, 
         secret_check=secret_in,
         address_check=outside.refusal,
         redact=outside.redaction.redact_record,
+        learn=outside.credentials.learn,
     )
     kit = Kit(
         store=seams.wrap_store(store.work) if seams.wrap_store else store.work,

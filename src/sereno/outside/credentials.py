@@ -4,6 +4,7 @@ import base64
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +73,15 @@ class Credentials:
         for part in value.split(":")[1:]:
             self._redaction.learn(part)
         return Secret(value)
+
+    def learn(self, name: str) -> None:
+        """Teaches the redaction a credential that this process may not have used: for what comes in unasked. One that is not known or
+        cannot be read teaches nothing."""
+        config = self._configs.get(name)
+        if config is None:
+            return
+        with suppress(Unusable):
+            (self.signing if config.scheme.lower() in SIGNING else self.header)(name, self._origins[name])
 
     def _bound(self, name: str, origin: str) -> CredentialConfig:
         config = self._configs.get(name)

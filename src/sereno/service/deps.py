@@ -19,6 +19,10 @@ def _nothing() -> None:
     return None
 
 
+def _nothing_of(name: str) -> None:
+    return None
+
+
 def _no_secret(text: str) -> str | None:
     return None
 
@@ -46,5 +50,7 @@ class Deps:
     guess: Guess = _plain_http
     secret_check: SecretCheck = _no_secret
     redact: Redact = unchanged
+    learn: Callable[[str], None] = _nothing_of
+    """Teaches `redact` the credential of that name, which this process may not have used."""
     address_check: SecretCheck = _no_secret
     """Says why the egress gate would refuse a URL by what it shows alone, without DNS; None = it would not."""

@@ -19,7 +19,7 @@ from sereno.core.operation import (
     decide_repin,
 )
 from sereno.core.record import OperationRecord
-from sereno.core.values import Json, canonical, digest, format_duration
+from sereno.core.values import BadJson, Json, canonical, digest, format_duration, parse_json
 from sereno.ports import Change
 from sereno.service.deps import Deps
 
@@ -134,13 +134,25 @@ async def push(deps: Deps, record: OperationRecord, body: bytes, content_type: s
         )
     if len(body) > MAX_PUSH:
         raise TooMuch(f"the call-back has {len(body):,} bytes; at most {MAX_PUSH:,} are taken", subject=record.operation.id)
-    contract = await pinned_contract(deps, record.operation)
+    contract, body = await pinned_contract(deps, record.operation), _without_credential(deps, record.operation, body)
 
     def decide(operation: Operation, now: datetime) -> AnswerDecision:
         return decide_push(operation, contract, Pushed(body, content_type, now), now)
 
     statement: dict[str, Json] = {"bytes": len(body), "content_type": content_type, "digest": digest(body)}
     return await _changed(deps, record, Change("pushed", decide, statement))
+
+
+def _without_credential(deps: Deps, operation: Operation, body: bytes) -> bytes:
+    """The body as it may be kept: without the operation's credential, should the provider repeat it, however it is spelled (I27)."""
+    deps.learn(operation.account)
+    body = deps.redact(body)
+    try:
+        said = parse_json(body)
+    except BadJson:
+        return body
+    known = deps.redact(said)
+    return body if known is said or known == said else canonical(known)
 
 
 async def contract_change(deps: Deps, record: OperationRecord) -> ContractChange:
