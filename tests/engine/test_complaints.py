@@ -104,3 +104,20 @@ async def test_W09_a_watcher_that_nobody_ends_ends_itself(requests: int, categor
     desk.hand.advance(7 * 24 * 3600)
     assert (await desk.store.work.claim(worker="w", limit=5, times=desk.times)).works == []
     assert len(desk.wire.sent) == looks
+
+
+@pytest.mark.parametrize("hours", [2, -2])
+async def test_W35_a_clock_that_jumps_during_a_look_makes_it_neither_late_nor_early(hours: int) -> None:
+    """status-polling §0 xai-sdk PollTimer: how long a look took is measured by a clock that nobody sets; the answer is in time."""
+    desk = Desk()
+    await desk.operation(deadline=timedelta(hours=1))
+    claimed_at = desk.hand.now()
+
+    async def jump() -> None:
+        desk.hand.wall += timedelta(hours=hours)
+
+    desk.wire.meanwhile, desk.wire.seconds, desk.wire.gives = jump, 3.0, answer("done")
+    await desk.perform()
+    row = await desk.one("SELECT state, category, last_checked_at FROM operation")
+    assert (row["state"], row["category"]) == ("succeeded", None)
+    assert row["last_checked_at"] == to_micros(claimed_at + timedelta(seconds=3))
