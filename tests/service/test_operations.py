@@ -10,6 +10,7 @@ import pytest
 
 import sereno
 from sereno.app import Seams, Sereno, open_app
+from sereno.core.contract import sent_key
 from sereno.core.errors import NotAllowed, RequestError, SetupError, TooMuch
 from sereno.core.operation import OperationState
 from sereno.core.work import Principal
@@ -121,6 +122,13 @@ async def test_W31_a_key_that_becomes_the_jobs_name_has_no_underscore(tmp_path: 
         found = await app.operations.submit(WantedSubmit("acme", {}, base=BASE))
         (call,) = await app.operations.calls(found.record.operation.id)
         assert call.call.key.startswith("sub-") and "_" not in call.call.key
+    named = CONTRACT + IDEMPOTENT.replace('"Idempotency-Key"', '"Idempotency-Key"\nform = "dashed"')
+    (tmp_path / "named").mkdir()
+    async with opened(tmp_path / "named", contract=named) as app:
+        found = await app.operations.submit(WantedSubmit("acme", {}, base=BASE))
+        (call,) = await app.operations.calls(found.record.operation.id)
+        submit = app.contracts.get("acme").submit
+        assert submit is not None and sent_key(submit.idempotency, call.call.key) == call.call.key, "sent as it is shown"
 
 
 @pytest.mark.parametrize("key", ["", "has space", "x" * 201, "a\nb", "ключ", "-first"])

@@ -6,12 +6,12 @@ from datetime import datetime
 
 from sereno.core.budget import Allowance
 from sereno.core.call import CallKind
-from sereno.core.contract import Contract
+from sereno.core.contract import Contract, sent_key
 from sereno.core.errors import Fault, NotAllowed, NotNow, RequestError, TooMuch, nearest
 from sereno.core.escalation import Category
 from sereno.core.operation import TERMINAL, Operation, OperationState
 from sereno.core.reading.address import fill_call
-from sereno.core.reading.calls import KeyPlace, Submit, Via
+from sereno.core.reading.calls import KeyForm, KeyPlace, Submit, Via
 from sereno.core.record import CallRecord
 from sereno.core.values import Json, canonical, digest, from_micros, to_micros
 from sereno.ports import NewOperation, NewSubmit
@@ -39,7 +39,8 @@ def submit_of(contract: Contract) -> Submit:
 def new_key(deps: Deps, submit: Submit) -> str:
     """A new idempotency key; with a hyphen where it becomes the job's name, since providers allow few characters there."""
     key = deps.ids.new("sub_")
-    named = submit.idempotency is not None and submit.idempotency.place is KeyPlace.JOB_ID
+    wanted = submit.idempotency
+    named = wanted is not None and (wanted.place is KeyPlace.JOB_ID or wanted.form is KeyForm.DASHED)
     return key.replace("_", "-") if named else key
 
 
@@ -82,7 +83,7 @@ def submit_url(contract: Contract, submit: Submit, wanted: WantedSubmit, faults:
     """Where the submit goes, as it would be sent; '' where it is not HTTP. What does not fit is noted in `faults`."""
     if not submit.call.url:
         return ""
-    values = {**wanted.parameters, "key": wanted.key or ""}
+    values = {**wanted.parameters, "key": sent_key(submit.idempotency, wanted.key or "")}
     try:
         return fill_call(contract, submit.call, values, base=wanted.base, input=wanted.input).url
     except ValueError as error:
