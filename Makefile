@@ -5,7 +5,7 @@ SEED ?= 1
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: conformance setup-conformance fleet hostile help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
+.PHONY: servers conformance setup-conformance fleet hostile help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -v '## -' | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ fleet: setup ## 10,000 operations at one provider on virtual time, 300 on real t
 
 hostile: setup ## 1,000 operations at a hostile provider on virtual time; the last line is JSON
 	@$(PY) -m sereno.testing.hostile
+
+servers: setup setup-conformance ## meet real servers of others, heavy ones too; the last line is JSON
+	@$(PY) -m scripts.servers run
 
 sim: setup ## run the seeded world: make sim SEED=7
 	@SERENO_SEED=$(SEED) $(PY) -m pytest tests/simulation -q -s -m "not nightly"
