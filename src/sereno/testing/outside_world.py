@@ -1,5 +1,6 @@
 """The simulated world outside: a provider, a source and a receiver with faults, each with books of its own."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +12,13 @@ from sereno.core.delivery import Delivery, Outcome, OutcomeKind
 from sereno.core.effect import Policy
 from sereno.core.errors import Fault, LeaseLost
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
+from sereno.core.operation import KEEP_RESULT
 from sereno.core.values import Json, canonical, digest
 from sereno.ports import Clock, Fetch, Guarded, Place
+from sereno.testing.simulated_orders import HOST, Order
 
-HOST = "sim.example"
+ODD: Mapping[str, Json] = {"id": "job-of-another", "status": "done", "result": "https://sim.example/results/other"}
+"""An answer about another job: a person is asked."""
 
 
 class SimulatedCrash(BaseException):
@@ -30,6 +34,8 @@ class Job:
     sent_at: list[datetime] = field(default_factory=list)
     not_before: list[tuple[datetime, datetime]] = field(default_factory=list)
     """(when a Retry-After answer was received, the instant it forbade requests before)."""
+    cancelled_at: list[datetime] = field(default_factory=list)
+    """Cancels that were taken."""
 
 
 @dataclass
@@ -37,8 +43,11 @@ class Books:
     """What the outside world knows."""
 
     jobs: dict[str, Job] = field(default_factory=dict)
+    orders: dict[str, Order] = field(default_factory=dict)
     effects: Counter[str] = field(default_factory=Counter)
     """At the idempotent receiver: how often each key took effect."""
+    kept: Counter[str] = field(default_factory=Counter)
+    """How often the result of each operation was kept."""
     arrivals: Counter[str] = field(default_factory=Counter)
     """How often each key arrived."""
     rises: int = 0
@@ -60,19 +69,57 @@ class SimulatedTransport:
             except LeaseLost as error:
                 return NoReply(NoReplyKind.CANCELLED, error.message, sent=False)
         self._crash("wire.before")
-        job = self._books.jobs[request.url.rsplit("/", 1)[1]]
+        kind, _, subject = request.url.removeprefix(f"https://{HOST}/").partition("/")
+        if kind == "submit":
+            return await self._submit(request)
+        job = self._books.jobs[subject]
+        return await (self._cancel(job, request) if kind == "cancel" else self._look(job, request))
+
+    async def _look(self, job: Job, request: Fetch) -> Reply:
         job.sent_at.append(self._clock.now())
         self._crash("wire.sent")
-        fault = self._dice.choice(("reset", "timeout", "busy", "page", "late")) if self._faults() else None
+        fault = self._dice.choice(("reset", "timeout", "busy", "page", "late", "odd")) if self._faults() else None
         if fault is not None:
             self._books.faults[fault] += 1
             return await self._faulty(fault, job, request)
         await self._clock.sleep(self._dice.uniform(0.01, 1.0))
-        word = job.words[min(len(job.sent_at), len(job.words)) - 1]
+        word = "cancelled" if job.cancelled_at else job.words[min(len(job.sent_at), len(job.words)) - 1]
         body: dict[str, object] = {"id": job.id, "status": word}
         if word == "done":
             body["result"] = f"https://{HOST}/results/{job.id}"
+        elif word == "running" and self._dice.random() < 0.1:
+            body["moved_to"] = f"/moved/{job.id}"
         return self._answer(200, canonical(body), request)
+
+    async def _submit(self, request: Fetch) -> Reply:
+        """Takes a job on, once a key where there is one; the answer may be lost."""
+        body = request.body or b""
+        ref = str(json.loads(body)["ref"])
+        key = next((value for name, value in request.headers.items() if name.lower() == "idempotency-key"), "")
+        order = self._books.orders.setdefault(ref, Order(ref))
+        order.arrivals.append(self._clock.now())
+        order.keys.add(key)
+        order.bodies.add(body)
+        if not key or not order.jobs:
+            job = Job(
+                f"{ref}-{len(order.jobs)}", ["queued", "running", "running", self._dice.choice(("done", "broken", "running"))]
+            )
+            order.jobs.append(job.id)
+            self._books.jobs[job.id] = job
+        self._crash("submit.took")
+        return await self._taken({"id": order.jobs[0]}, request)
+
+    async def _cancel(self, job: Job, request: Fetch) -> Reply:
+        job.cancelled_at.append(self._clock.now())
+        self._crash("cancel.took")
+        return await self._taken({"id": job.id}, request)
+
+    async def _taken(self, body: Mapping[str, object], request: Fetch) -> Reply:
+        await self._clock.sleep(self._dice.uniform(0.01, 1.0))
+        if self._faults():
+            self._books.faults["lost call"] += 1
+            return NoReply(NoReplyKind.RESET, "connection reset", sent=True)
+        return self._answer(202, canonical(dict(body)), request)
 
     async def _faulty(self, fault: str, job: Job, request: Fetch) -> Reply:
         if fault == "reset":
@@ -80,7 +127,9 @@ class SimulatedTransport:
         if fault == "timeout":
             await self._clock.sleep(request.total_deadline.total_seconds())
             return NoReply(NoReplyKind.TIMEOUT, "no answer in time", sent=True)
-        if fault == "page":
+        if fault == "odd" and job.id.startswith("sim-"):
+            return self._answer(200, canonical(dict(ODD)), request)
+        if fault in ("page", "odd"):
             return self._answer(502, b"<html>bad gateway</html>", request, ("content-type", "text/html"))
         seconds = self._dice.choice((1, 7, 30))
         now = self._clock.now()
@@ -128,7 +177,7 @@ class SimulatedSource:
 
 
 class SimulatedReceiver:
-    """An action towards a receiver that honours keys; its answers get lost."""
+    """An action towards a receiver that honours keys; its answers get lost. As `keep_result` it is the place of kept results."""
 
     type = "sim"
     default_policy = Policy.KEYED
@@ -150,6 +199,7 @@ class SimulatedReceiver:
         self._books.arrivals[key] += 1
         if self._books.arrivals[key] == 1:
             self._books.effects[key] += 1
+            self._books.kept[delivery.effect.subject] += delivery.effect.action.type == KEEP_RESULT
         self._crash("receiver.took")
         await self._clock.sleep(self._dice.uniform(0.01, 0.5))
         if self._faults():

@@ -18,7 +18,7 @@ from sereno.builtin.providers.http import HttpProvider
 from sereno.core.budget import Allowance
 from sereno.core.contract import Via, with_states
 from sereno.core.effect import ActionRef, Policy
-from sereno.core.operation import TERMINAL, OperationState, fingerprint
+from sereno.core.operation import KEEP_RESULT, TERMINAL, OperationState, fingerprint
 from sereno.core.poll import PollSpec
 from sereno.core.reviewing.checking import check_journal
 from sereno.core.reviewing.replay import Verdict, replay
@@ -35,7 +35,9 @@ from sereno.store.definitions import Definitions
 from sereno.store.open import Store, open_store
 from sereno.store.reads import Reads
 from sereno.store.work.store import SqliteWork
-from sereno.testing.outside_world import HOST, Books, Job, SimulatedCrash, SimulatedReceiver, SimulatedSource, SimulatedTransport
+from sereno.testing.outside_world import Books, Job, SimulatedCrash, SimulatedReceiver, SimulatedSource, SimulatedTransport
+from sereno.testing.simulated_orders import HOST
+from sereno.testing.simulated_people import SimulatedPeople, kept_once
 from sereno.testing.virtual import START, SeededIds, VirtualClock, run_virtual
 
 T = TypeVar("T")
@@ -65,6 +67,8 @@ class Options:
     crash_share: float
     fault_share: float
     stall_share: float
+    orders: int = 0
+    """Jobs that are submitted, with and without keys; people cancel some and call back."""
 
     @classmethod
     def draw(cls, seed: int) -> "Options":
@@ -79,6 +83,7 @@ class Options:
             crash_share=dice.choice((0.0, 0.01, 0.05)),
             fault_share=dice.choice((0.0, 0.1, 0.3)),
             stall_share=dice.choice((0.0, 0.05)),
+            orders=dice.randint(2, 6),
         )
 
 
@@ -103,7 +108,7 @@ class World:
     def __init__(self, options: Options, *, wrap_store: Callable[[SqliteWork], object] | None = None):
         self._options = options
         self._dice = Random(f"world:{options.seed}")
-        self._books = Books()
+        self.books = Books()
         self._calm = False
         self._crashes: Counter[str] = Counter()
         self._wrap: Callable[[SqliteWork], object] = wrap_store or (lambda store: store)
@@ -122,12 +127,16 @@ class World:
         definitions = Definitions(store.executor, clock=clock, ids=ids)
         reads = Reads(store.executor, clock=clock)
         await self._populate(definitions, clock)
+        people = SimulatedPeople(definitions, reads, self._provider(clock, _survives), clock=clock, ids=ids)
+        await people.order(self._options.orders, self._dice)
+        disturbing = asyncio.get_running_loop().create_task(people.disturb(Random(f"people:{self._options.seed}")), name="people")
         hands = [
             asyncio.get_running_loop().create_task(self._worker(n, store, reads), name=f"w{n}")
             for n in range(self._options.workers)
         ]
         await clock.sleep(self._options.hours * 3600)
         self._calm = True
+        disturbing.cancel()
         await clock.sleep(LONGEST * 60 + FINISH.total_seconds())
         for hand in hands:
             hand.cancel()
@@ -137,6 +146,8 @@ class World:
                 raise RuntimeError("a simulated worker ended by itself") from error
         for record in await reads.operations(WHO, Page(limit=1000)):
             await self._read_back(reads, record.operation.id)
+        operations = [record.operation for record in await reads.operations(WHO, Page(limit=1000))]
+        self._violations += [*people.violations(operations, self.books), *kept_once(operations, self.books.kept)]
         return await self._judge(store, reads, clock)
 
     async def _populate(self, definitions: Definitions, clock: VirtualClock) -> None:
@@ -149,7 +160,7 @@ class World:
         action = ActionRef("tell", "sim", {}, Policy.KEYED, pool="local:sim")
         for number in range(self._options.operations):
             job = Job(f"job{number}", self._words())
-            self._books.jobs[job.id] = job
+            self.books.jobs[job.id] = job
             url = f"https://{HOST}/jobs/{job.id}"
             now = clock.now()
             await definitions.register(
@@ -217,18 +228,22 @@ class World:
 
         return crash
 
+    def _faults(self) -> bool:
+        return not self._calm and self._dice.random() < self._options.fault_share
+
+    def _provider(self, clock: VirtualClock, crash: Callable[[str], None]) -> SimulatedTransport:
+        return SimulatedTransport(self.books, clock, self._dice, faults=self._faults, crash=crash)
+
     def _kit(
         self, clock: VirtualClock, store: Store, reads: Reads, crash: Callable[[str], None], died: "asyncio.Future[None]"
     ) -> Kit:
-        def faults() -> bool:
-            return not self._calm and self._dice.random() < self._options.fault_share
-
         async def pinned(wanted: str) -> Mapping[str, Json]:
             return await reads.contract(wanted)
 
+        receiver = SimulatedReceiver(self.books, clock, self._dice, faults=self._faults, crash=crash)
         plugins = Plugins(
-            sources={"sim": SimulatedSource(self._books, clock, self._dice, faults=faults)},
-            actions={"sim": SimulatedReceiver(self._books, clock, self._dice, faults=faults, crash=crash)},
+            sources={"sim": SimulatedSource(self.books, clock, self._dice, faults=self._faults)},
+            actions={"sim": receiver, KEEP_RESULT: receiver},
             providers={Via.HTTP: HttpProvider()},
             contracts=Catalogue(),
             conditions=CelConditions(),
@@ -236,7 +251,7 @@ class World:
         return Kit(
             store=MortalStore(self._wrap(store.work), crash, self._stall(clock)),  # type: ignore[arg-type]  # a proxy of the same methods
             plugins=plugins,
-            transport=SimulatedTransport(self._books, clock, self._dice, faults=faults, crash=crash),
+            transport=self._provider(clock, crash),
             clock=clock,
             ids=self._ids,
             times=TIMES,
@@ -248,7 +263,7 @@ class World:
         def stall() -> "asyncio.Future[None] | None":
             if self._calm or self._dice.random() >= self._options.stall_share:
                 return None
-            self._books.faults["stall"] += 1
+            self.books.faults["stall"] += 1
             seconds = self._dice.choice((5.0, 25.0, 120.0))
             return asyncio.ensure_future(clock.sleep(seconds))
 
@@ -258,21 +273,24 @@ class World:
         wasted = 0
         records = await reads.operations(WHO, Page(limit=1000))
         for record in records:
-            operation, job = record.operation, self._books.jobs[record.operation.job_id]
+            operation = record.operation
+            ended = operation.state in TERMINAL or operation.state is OperationState.ESCALATED
+            self._expect(ended, f"I10 {operation.id}: still {operation.state} long after its deadline")
+            job = self.books.jobs.get(operation.job_id)
+            if job is None:
+                continue
             on_wire, counted, allowed = len(job.sent_at), operation.spend.status_requests, operation.allowance.max_status_requests
             wasted += counted - on_wire
             self._expect(
                 on_wire <= counted <= allowed, f"I1 {job.id}: {on_wire} on the wire, {counted} counted, {allowed} allowed"
             )
-            ended = operation.state in TERMINAL or operation.state is OperationState.ESCALATED
-            self._expect(ended, f"I10 {job.id}: still {operation.state} long after its deadline")
             self._expect(
                 all(at < operation.allowance.deadline_at for at in job.sent_at), f"W32 {job.id}: a request after the deadline"
             )
             for received, until in job.not_before:
                 early = [at for at in job.sent_at if received < at < until]
                 self._expect(not early or self._was_lost(operation.id), f"I4 {job.id}: a request inside a Retry-After")
-        for key, count in self._books.effects.items():
+        for key, count in self.books.effects.items():
             self._expect(count == 1, f"I17 {key}: {count} effects")
         undelivered = [
             item for item in await reads.deliveries(WHO, Page(limit=1000)) if item.delivery.state.value in ("queued", "sending")
@@ -289,8 +307,8 @@ class World:
             journal_digest=digest(text.encode()),
             crashes=sum(self._crashes.values()),
             points=dict(self._crashes),
-            faults=dict(self._books.faults),
-            requests=sum(len(job.sent_at) for job in self._books.jobs.values()),
+            faults=dict(self.books.faults),
+            requests=sum(len(job.sent_at) for job in self.books.jobs.values()),
             wasted=wasted,
             steps=getattr(loop, "steps", 0),
         )
@@ -308,11 +326,15 @@ class World:
 
     def _was_lost(self, operation: str) -> bool:
         """A wait that a crash or a stall lost with its answer is excused: the stored cool-down holds instead (I4)."""
-        return bool(self._crashes) or self._books.faults["stall"] > 0
+        return bool(self._crashes) or self.books.faults["stall"] > 0
 
     def _expect(self, holds: bool, violation: str) -> None:
         if not holds:
             self._violations.append(violation)
+
+
+def _survives(point: str) -> None:
+    """People send nothing themselves: no crash point of theirs is met."""
 
 
 def _quiet(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

@@ -81,7 +81,7 @@ class Yard:
             ids=self.ids,
             loaded=Loaded(Settings(), None, Path(":memory:")),
             who=WHO,
-            drive_one=_nobody,
+            drive_one=nobody,
         )
         self.operations = Operations(self.deps)
         self.kit = Kit(
@@ -125,5 +125,5 @@ class Yard:
         await self.store.close()
 
 
-async def _nobody(operation: str) -> None:
+async def nobody(operation: str) -> None:
     """Nobody drives one operation here: `drive` drives them all."""
