@@ -131,6 +131,17 @@ async def test_W31_a_key_that_becomes_the_jobs_name_has_no_underscore(tmp_path: 
         assert submit is not None and sent_key(submit.idempotency, call.call.key) == call.call.key, "sent as it is shown"
 
 
+async def test_W21_an_input_holds_nothing_else_where_the_key_goes(tmp_path: Path) -> None:
+    """A name in the manifest would be replaced without a word; the same name as key is one."""
+    named = CONTRACT + IDEMPOTENT.replace('"header"', '"body"').replace('"Idempotency-Key"', '"metadata.name"\nform = "dashed"')
+    async with opened(tmp_path, contract=named) as app:
+        manifest = {"metadata": {"name": "nightly", "labels": {}}}
+        with pytest.raises(SetupError, match=r"holds metadata\.name, where the key goes"):
+            await app.operations.submit(WantedSubmit("acme", manifest, base=BASE))
+        assert (await app.operations.submit(WantedSubmit("acme", manifest, key="nightly", base=BASE))).is_new
+        assert (await app.operations.submit(WantedSubmit("acme", {"metadata": "x"}, base=BASE))).is_new
+
+
 @pytest.mark.parametrize("key", ["", "has space", "x" * 201, "a\nb", "ключ", "-first"])
 async def test_a_key_that_could_not_be_sent_is_refused(tmp_path: Path, key: str) -> None:
     """Plain letters, digits and a few marks."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from typing import cast
 
 from sereno.core.budget import Allowance
 from sereno.core.call import CallKind
@@ -66,7 +67,19 @@ def check_submit(contract: Contract, submit: Submit, wanted: WantedSubmit) -> li
             faults.append(
                 Fault("submit.param", f"{contract.name} takes no parameter {name!r}", f"did you mean {near}?" if near else None)
             )
-    return faults + _input_faults(wanted)
+    return faults + _input_faults(wanted) + _taken_place(submit, wanted)
+
+
+def _taken_place(submit: Submit, wanted: WantedSubmit) -> list[Fault]:
+    """A key goes where the input says something else already: one of the two would be lost without a word."""
+    keyed, found = submit.idempotency, wanted.input
+    if keyed is None or keyed.place is not KeyPlace.BODY:
+        return []
+    for name in keyed.name.split("."):
+        found = cast(Json, found.get(name)) if isinstance(found, dict) else None
+    if found is None or found == sent_key(keyed, wanted.key or ""):
+        return []
+    return [Fault("submit.input", f"holds {keyed.name}, where the key goes", "leave it out; to choose it, give it as --key")]
 
 
 def _input_faults(wanted: WantedSubmit) -> list[Fault]:
