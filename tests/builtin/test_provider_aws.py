@@ -156,7 +156,24 @@ async def test_transcribe_takes_the_key_as_its_name(moto: int, steps: None) -> N
     assert [one.state for one in seen] == ["QUEUED", "IN_PROGRESS", "COMPLETED", "COMPLETED"]
     assert {kind for one in seen for kind in one.pins.values()} == {next(iter(seen[0].pins.values()))}
     datetime.fromisoformat(next(iter(seen[0].pins.values())))
-    assert (await transcribe.send(CallKind.SUBMIT, given)).outcome is CallOutcome.DUPLICATE
+    again = await transcribe.send(CallKind.SUBMIT, given)
+    assert (again.outcome, again.job_id) == (CallOutcome.DUPLICATE, "key-1")
+
+
+async def test_W21_sagemaker_names_the_job_by_the_request(moto: int) -> None:
+    """Its answer has another name for the job than its status call. (moto refuses no second job of one name, as the service does.)"""
+    sagemaker = Account(moto, shipped("aws-sagemaker-training"))
+    given: Json = {
+        "AlgorithmSpecification": {"TrainingImage": "1.dkr.ecr.eu-west-1.amazonaws.com/x:1", "TrainingInputMode": "File"},
+        "RoleArn": "arn:aws:iam::123456789012:role/x",
+        "OutputDataConfig": {"S3OutputPath": "s3://b/out/"},
+        "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+    }
+    answer = await sagemaker.send(CallKind.SUBMIT, given)
+    assert (answer.outcome, answer.job_id) == (CallOutcome.ACCEPTED, "key-1")
+    seen = await sagemaker.look("key-1")
+    assert (seen.kind, seen.state) == (K.SUCCESS, "Completed") and (seen.result_ref or "").startswith("s3://b/out/")
 
 
 async def test_step_functions_from_submit_to_stop(moto: int, steps: None) -> None:
