@@ -11,11 +11,13 @@ from sereno.testing.mutants import CALL_MUTANTS, MUTANTS
 from sereno.testing.simulation import Options, World, run_world
 
 SEED = int(os.environ.get("SERENO_SEED", "1"))
+EARLIER = (31,)
+"""Seeds that failed once: a call-back brought a look one microsecond into the smallest gap."""
 BUDGET = 40
 """Seeds within which each planted bug must be found."""
 
 
-@pytest.mark.parametrize("seed", range(SEED, SEED + 6))
+@pytest.mark.parametrize("seed", [*range(SEED, SEED + 6), *EARLIER])
 def test_I1_I4_I10_I17_W21_W24_W30_W33_world_keeps_its_promises(seed: int) -> None:
     """Crashes, stalls, hostile answers, cancels and call-backs break no invariant of looks, submits, cancels and kept results."""
     outcome = run_world(seed)

@@ -148,7 +148,7 @@ def _woken(
     woken = fence["woken_at"] is not None and fence["woken_at"] >= (micros(commit.work.lease.claimed_at) or 0)
     if not woken or commit.decision.delay_source not in _LOCAL:
         return planned
-    early = now + int(fence["min_gap_us"])
+    early = _gap_ends(fence, commit.decision, now)
     return min(due, early), early if look is None else min(look, early)
 
 
@@ -163,7 +163,12 @@ def _edited_due(fence: Values, decision: OperationDecision, now: int, *, calls: 
     """Decides again soon, but inside the smallest gap and what the provider asked for (W35). A cancel that was queued meanwhile does not
     wait for the next look of ours."""
     look = None if calls and decision.delay_source in _LOCAL else decision.next_poll_at
-    return max(now + int(fence["min_gap_us"]), micros(look) or 0)
+    return max(_gap_ends(fence, decision, now), micros(look) or 0)
+
+
+def _gap_ends(fence: Values, decision: OperationDecision, now: int) -> int:
+    """The smallest gap counts from the answer too: the instant of its receipt, measured by the worker, may be ahead of the database's."""
+    return max(now, micros(decision.received_at) or 0) + int(fence["min_gap_us"])
 
 
 def seen(observation: Observation | None) -> dict[str, Any]:
