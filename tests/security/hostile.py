@@ -19,6 +19,10 @@ def _xml(text: str) -> str:
     return "".join(f"&amp;#{ord(c)};" if ord(c) < 32 or 127 <= ord(c) < 160 else html.escape(c) for c in text.replace("\x00", ""))
 
 
+_HEADS = {"Content-Disposition": f"attachment; filename*=utf-8''..%2f..%2f{MARK}%1b%5b31m%e2%80%ae{'A' * 9000}"}
+_ENDS = {"ok": 201, "run": 201, "odd": 201, "bad": 400, "lost": 503, "html": 201}
+
+
 class Hostile(Threaded):
     """Listens on loopback; `paths` counts what was asked, `bodies` holds what was posted."""
 
@@ -33,6 +37,8 @@ class Hostile(Threaded):
                 status, kind, text = _answer(self.path)
                 payload = text.encode("utf-8", "surrogatepass")
                 self.send_response(status)
+                for name, value in _HEADS.items() if self.path.startswith("/out") else ():
+                    self.send_header(name, value)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(payload)))
                 self.send_header("X-Request-Id", f"{MARK}-\x1b[31m")
@@ -40,8 +46,12 @@ class Hostile(Threaded):
                 self.wfile.write(payload)
 
             def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if self.path != "/hook":
+                    self.do_GET()
+                    return
                 hostile.paths[self.path] += 1
-                hostile.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+                hostile.bodies.append(body)
                 self.send_response(204)
                 self.end_headers()
 
@@ -66,6 +76,18 @@ def _answer(path: str) -> tuple[int, str, str]:
         return 200, "text/html", f"<title>{html.escape(LONG)}</title><p>{html.escape(EVIL)}</p><p>&#27;[31m&#x202e;</p>"
     if path.startswith("/jobs"):
         return 200, "application/json", json.dumps({"status": LONG, "id": EVIL, "error": {"code": EVIL, "message": LONG}})
+    if path.startswith("/submit"):
+        shard = {"id": EVIL, "shard": "s"} if path.endswith("/odd") else {"id": "7", "shard": "s"}
+        error = {"code": LONG, "message": LONG}
+        return _ENDS[path.rpartition("/")[2]], "application/json", json.dumps({**shard, "error": error, EVIL: LONG})
+    if path.startswith("/cancel"):
+        return 409, "application/json", json.dumps({"error": {"code": EVIL, "message": LONG}})
+    if path.startswith("/asked"):
+        said = {"status": "running" if path.endswith("/run") else "done", "progress": LONG, "uid": LONG[:5000], "place": "/out"}
+        port = path.split("/")[2]
+        return 200, "application/json", json.dumps({**said, "place": f"http://127.0.0.1:{port}/out/{MARK}%1b%5b31m%e2%80%ae"})
+    if path.startswith("/out"):
+        return 200, f"text/plain; name={MARK}\x9b31m", EVIL
     if path.startswith("/done"):
         return 200, "application/json", json.dumps({"status": "done", "result": EVIL, EVIL: EVIL})
     return 500, "text/html", LONG

@@ -12,7 +12,10 @@ SESSION = "Mcp-Session-Id"
 VERSION = "MCP-Protocol-Version"
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _WRAPPED = re.compile(r"=\?base64\?.*\?=")
-_LINE_END = re.compile(r"\r\n|\n|\r")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+MOST_LINES = 100_000
+MOST_EVENTS = 2_000
+"""What a server may say before its answer, notes on progress above all: each event is read as JSON, which takes its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,9 @@ def answer_to(number: int, reply: HttpReply) -> HttpReply:
     Raises ValueError where a 2xx holds messages, but none that answers this request.
     """
     if reply.content_type == "text/event-stream":
-        for text in _events(reply.body):
-            if _answers(number, _parsed(text.encode())):
-                return replace(reply, body=text.encode(), headers=_as_json(reply))
+        for event in _events(reply.body):
+            if _answers(number, _parsed(event)):
+                return replace(reply, body=event, headers=_as_json(reply))
         raise ValueError("the event stream ended without the answer")
     message = _parsed(reply.body)
     if reply.status < 300 and isinstance(message, dict) and not _answers(number, message):
@@ -103,15 +106,19 @@ def _parsed(data: bytes) -> Json:
         return None
 
 
-def _events(body: bytes) -> Iterator[str]:
-    """The data of each event of a stream (WHATWG HTML 9.2.6); one that the end cut off is no event."""
-    lines: list[str] = []
-    for line in _LINE_END.split(body.decode("utf-8", "replace").removeprefix("\ufeff"))[:-1]:
-        if line.startswith("data:"):
-            lines.append(line[5:].removeprefix(" "))
+def _events(body: bytes) -> Iterator[bytes]:
+    """The data of each event of a stream (WHATWG HTML 9.2.6); one that the end cut off is no event. Raises ValueError for a stream of
+    more than `MOST_LINES` lines or `MOST_EVENTS` events."""
+    start, events, lines = (3 if body.startswith(b"\xef\xbb\xbf") else 0), 0, list[bytes]()
+    for number, end in enumerate(_LINE_END.finditer(body, start)):
+        line, start = body[start : end.start()], end.end()
+        if number >= MOST_LINES or events >= MOST_EVENTS:
+            raise ValueError(f"the event stream has more than {MOST_LINES:,} lines or {MOST_EVENTS:,} events")
+        if line.startswith(b"data:"):
+            lines.append(line[5:].removeprefix(b" "))
         elif not line and lines:
-            yield "\n".join(lines)
-            lines = []
+            yield b"\n".join(lines).decode("utf-8", "replace").encode()
+            events, lines = events + 1, []
 
 
 def _as_json(reply: HttpReply) -> list[tuple[str, str]]:
