@@ -91,6 +91,8 @@ def test_W06_no_answer_makes_a_tight_loop() -> None:
 @pytest.mark.parametrize("name", ["generic-202", "azure-arm"])
 def test_W01_a_200_that_says_failed_is_no_success(name: str, word: str) -> None:
     """status-polling §0 azure-core LocationPolling: the body of the final answer is read before it counts, and is no result."""
+    bare = look(shipped(name), http(200, {"status": word}))
+    assert bare.state is (S.FAILED if word == "Failed" else S.CANCELLED), "the word alone is enough"
     decision = look(shipped(name), http(200, {"status": word, "error": {"code": "Broken", "message": "out of paper"}}))
     assert decision.state is (S.FAILED if word == "Failed" else S.CANCELLED)
     assert decision.observation is not None and decision.observation.result_ref is None
