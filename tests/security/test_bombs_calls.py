@@ -5,12 +5,16 @@ import json
 import os
 import sys
 import tempfile
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from sereno.builtin.actions.keep_result import KeepResultAction
+from sereno.builtin.awsservice import service
 from sereno.builtin.providers.aws import AwsProvider
 from sereno.builtin.providers.catalogue import Catalogue
 from sereno.builtin.providers.http import HttpProvider
@@ -194,6 +198,31 @@ async def test_I28_bombs_at_calls_and_copies_stay_within_memory_time_and_stall()
     for fact in facts:
         fact["bomb"] = all_bombs[fact["bomb"]].name
         assert fact["growth"] <= MOST_MEMORY and fact["stall"] <= MOST_STALL and fact["took"] <= seconds + 4, fact
+
+
+_TOKEN = "<r><DescribeStacksResult><NextToken>{}</NextToken></DescribeStacksResult></r>"
+_DOCTYPE = '<?xml version="1.0" encoding="{}"?><!DOCTYPE x [<!ENTITY a "b">]>' + _TOKEN.format("&a;")
+XML = {
+    "5 MB of elements": b"<r>" + b"<a/>" * 1_200_000 + b"</r>",
+    "1.6 million deep": b"<a>" * 1_600_000,
+    "a DOCTYPE": _DOCTYPE.format("utf-8").encode(),
+    "a DOCTYPE in UTF-16": _DOCTYPE.format("utf-16").encode("utf-16"),
+    "a DOCTYPE in UTF-16 without mark": _DOCTYPE.format("utf-16be").encode("utf-16-be"),
+}
+
+
+@pytest.mark.parametrize("name", XML)
+def test_I28_xml_that_would_grow_is_not_parsed(name: str) -> None:
+    """It comes back as it is, at once: parsed, some took half a gigabyte. An ordinary answer is read."""
+    about, tracked = service("cloudformation"), [("content-type", "text/xml")]
+    reply = HttpReply(200, tracked, XML[name], "https://aws.example", timedelta(0))
+    tracemalloc.start()
+    try:
+        assert about.parse("DescribeStacks", reply) is reply
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert about.parse("DescribeStacks", replace(reply, body=_TOKEN.format("x").encode())).body == b'{"NextToken": "x"}'
 
 
 if __name__ == "__main__":

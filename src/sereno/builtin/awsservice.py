@@ -16,6 +16,8 @@ from sereno.core.reading.document import nearest
 from sereno.core.values import BadJson, Json, parse_json
 
 _GATE_SETS = frozenset({"content-length", "transfer-encoding", "host", "user-agent", "expect"})
+MOST_TAGS = 100_000
+"""Tags of an XML answer that is parsed."""
 _SIGNED = ("v4", "s3v4", "s3")
 
 
@@ -103,9 +105,10 @@ class Service:
         return replace(reply, body=body, headers=[*headers, ("content-type", "application/json")])
 
     def _may_be_parsed(self, body: bytes) -> bool:
-        """False for JSON that is not strict or too deep, and for XML with a DOCTYPE: botocore's parsers do not ask."""
+        """False for JSON that is not strict or too deep, and for XML with a DOCTYPE, with too many tags (each becomes an object of some
+        hundred bytes), or in UTF-16, where neither could be seen: botocore's parsers do not ask."""
         if not self._speaks_json:
-            return b"<!DOCTYPE" not in body
+            return b"<!DOCTYPE" not in body and b"\0" not in body and body.count(b"<") <= MOST_TAGS
         try:
             return not body or parse_json(body) is not None
         except BadJson:
