@@ -106,6 +106,21 @@ ARGUMENTS = [
     ("wait", "generic-status", f"{URL}/1", "--success", KEY, "--state-path", "s", *LIMITS),
     ("wait", "generic-status", f"{URL}/1", "--success", "x", "--state-path", KEY, *LIMITS),
     ("wait", "openai-responses", KEY, *LIMITS),
+    ("wait", "aws-batch", "1", "--param", f"region={KEY}", *LIMITS),
+    ("wait", "mcp-task", "1", "--base", URL, "--param", f"session={KEY}", *LIMITS),
+    ("submit", "openai-responses", "--input", f'{{"model": "m", "key": "{KEY}"}}', *LIMITS),
+    ("submit", "openai-responses", "--input", f'{{"{KEY}": {{"deep": [1]}}}}', *LIMITS),
+    ("submit", "openai-responses", "--input", f'{{"deep": [{{"headers": {{"Authorization": "Bearer {KEY}"}}}}]}}', *LIMITS),
+    ("submit", "openai-responses", "--input", f'{{"hook": "{SLACK}"}}', *LIMITS),
+    ("submit", "openai-responses", "--input", f'{{"a": "{KEY}"', *LIMITS),
+    ("submit", "openai-responses", "--input", f"@/tmp/{KEY}", *LIMITS),
+    ("submit", "openai-responses", "--key", KEY, *LIMITS),
+    ("submit", "openai-responses", "--credential", KEY, *LIMITS),
+    ("submit", "replicate", "--base", f"{URL}/{KEY}", *LIMITS),
+    ("submit", "replicate", "--base", LOGIN, *LIMITS),
+    ("submit", "airflow-dag-run", "--base", URL, "--param", f"dag_id={KEY}", *LIMITS),
+    ("submit", "aws-batch", "--input", f'{{"jobName": "{KEY}"}}', "--param", "region=us-east-1", *LIMITS),
+    ("submit", "replicate", "--task-id", KEY, "--base", URL, *LIMITS),
     ("wait", "github-actions-run", "1", "--param", f"owner={KEY}", "--param", "repo=r", *LIMITS),
 ]
 
@@ -121,6 +136,75 @@ def test_W25_a_literal_secret_in_the_arguments_is_refused(
         assert code == 2 and _said_again(said) == [], said
     for path in folder.rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+
+
+CONTRACTS = {
+    "header": ('accept = "x"', f'x-custom = "Bearer {KEY}"'),
+    "header of a known name": ('accept = "x"', f'authorization = "{KEY}"'),
+    "parameter of the address": ("/jobs/{job_id}", "/jobs/{job_id}?api_key=" + KEY),
+    "path of the address": ("/jobs/{job_id}", f"/{KEY}/{{job_id}}"),
+    "login": ("https://h.example/jobs", f"{LOGIN}/jobs"),
+    "credential": ('credential = "c"', f'credential = "{KEY}"'),
+    "body of the submit": ('body = "{input}"', f'body = {{ key = "{KEY}", a = ["{{key}}"] }}'),
+    "hook of the submit": ('body = "{input}"', f'body = {{ hook = "{SLACK}" }}'),
+    "address of the cancel": ('url = "https://h.example/c/{job_id}"', f'url = "https://h.example/c/{{job_id}}?token={KEY}"'),
+    "address of the result": ('from = "answer"', f'from = "call"\nurl = "https://h.example/o?sig={KEY}"'),
+}
+"""What a contract holds, and the same with a secret in its place."""
+CONTRACT = """
+format = 1
+contract = "own"
+version = 1
+title = "Own"
+source = "a test"
+verified = "verified"
+[status]
+url = "https://h.example/jobs/{job_id}"
+origins = ["https://h.example"]
+credential = "c"
+observational = "a test"
+[status.headers]
+accept = "x"
+[state]
+path = "status"
+[states]
+success = ["done"]
+failure = ["failed"]
+[result.keep]
+from = "answer"
+[submit]
+url = "https://h.example/jobs"
+body = "{input}"
+effects = "a test"
+job_id = "id"
+[cancel]
+url = "https://h.example/c/{job_id}"
+effects = "a test"
+"""
+
+
+@pytest.mark.parametrize("case", CONTRACTS)
+def test_W25_a_literal_secret_in_a_contract_is_refused(case: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`contract check` says so, and a wait and a submit with it do not start; nothing repeats it, nothing keeps it."""
+    old, new = CONTRACTS[case]
+    assert old in CONTRACT
+    (folder / "contracts").mkdir()
+    file = folder / "contracts" / "own.toml"
+    (folder / "sereno.toml").write_text('contracts = ["contracts"]\n')
+    file.write_text(CONTRACT)
+    assert run_command(["contract", "check", str(file)]) == 0, capsys.readouterr()
+    file.write_text(CONTRACT.replace(old, new))
+    for words in (
+        ("contract", "check", str(file)),
+        ("wait", "own", "1", *LIMITS),
+        ("submit", "own", *LIMITS),
+        ("contract", "show", "own"),
+    ):
+        code = run_command(list(words))
+        said = "".join(capsys.readouterr())
+        assert code in (2, 6) and _said_again(said) == [], (words, code, said)
+    kept = [path for path in folder.rglob("*") if path.is_file() and path.parent.name != "contracts"]
+    assert not any(KEY.encode() in path.read_bytes() for path in kept)
 
 
 @pytest.mark.parametrize("words", [("poll", "show", KEY), ("run", "show", KEY), ("delivery", "retry", KEY), ("wait", KEY, "x")])

@@ -206,7 +206,7 @@ def build_plugins(loaded: Loaded, outside: Outside, console: TextIO) -> Plugins:
 def build_catalogue(loaded: Loaded) -> Catalogue:
     """The contracts that ship with Sereno and those of the settings' folders."""
     folder = loaded.path.parent if loaded.path is not None else Path.cwd()
-    return Catalogue([folder / name for name in loaded.settings.contracts])
+    return Catalogue([folder / name for name in loaded.settings.contracts], secret_in)
 
 
 def _read(outside: Outside, place: Reference, subject: str) -> str:

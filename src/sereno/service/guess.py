@@ -90,7 +90,8 @@ def secrets_of(deps: Deps, value: object, place: str) -> list[Fault]:
         problem = deps.secret_check(value)
         return [] if problem is None else [Fault(place, problem, secret_hint(problem))]
     if isinstance(value, Mapping):
-        return [fault for key, item in value.items() for fault in secrets_of(deps, item, f"{place}.{key}")]
+        named = [fault for key in value for fault in secrets_of(deps, key, place)]
+        return named or [fault for key, item in value.items() for fault in secrets_of(deps, item, f"{place}.{key}")]
     if isinstance(value, list | tuple):
         return [fault for index, item in enumerate(value) for fault in secrets_of(deps, item, f"{place}[{index}]")]
     return []

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path as File
@@ -35,6 +35,13 @@ class _Entry:
     faults: Sequence[Fault] = ()
 
 
+SecretIn = Callable[[str], str | None]
+
+
+def _no_secret(text: str) -> str | None:
+    return None
+
+
 class Catalogue:
     """Implements `ports.ContractCatalogue`. Shipped contracts are read when they are asked for; a deployment's own `*.toml` files in
     `directories` are read once, at construction.
@@ -43,12 +50,14 @@ class Catalogue:
     meaning. A file with faults keeps nobody from working: its name is not listed, and whoever asks for it gets the faults.
     """
 
-    def __init__(self, directories: Sequence[File] = ()) -> None:
+    def __init__(self, directories: Sequence[File] = (), secret_in: SecretIn = _no_secret) -> None:
+        """`secret_in` says why a text holds a secret, or None: a file of the deployment with one is refused (W25)."""
+        self._secret_in = secret_in
         self._folders: list[Fault] = []
         self._shipped: dict[str, Mapping[str, Json] | None] = dict.fromkeys(_shipped_names())
         self._own: dict[str, _Entry] = {}
         for file in _own(directories, self._folders):
-            self._add(_read(file))
+            self._add(_read(file, secret_in))
 
     def names(self) -> Sequence[str]:
         """All names that can be used, sorted."""
@@ -86,7 +95,7 @@ class Catalogue:
 
     def check(self, file: File) -> Contract:
         """Reads one contract file without taking it up. Raises SetupError with every fault as `FILE:LINE:COLUMN: dotted.path`."""
-        entry = _read(file)
+        entry = _read(file, self._secret_in)
         if entry.faults:
             raise SetupError(f"{file} has {_count(entry.faults)}", entry.faults)
         return self.contract(entry.document)
@@ -141,7 +150,23 @@ def _own(directories: Sequence[File], faults: list[Fault]) -> list[File]:
     return found
 
 
-def _read(file: File) -> _Entry:
+def _secrets(value: object, where: str, secret_in: SecretIn) -> Iterator[Fault]:
+    """Each text of a document that holds a secret, with its dotted path; neither the text nor a key that is one is repeated."""
+    if isinstance(value, str) and (why := secret_in(value)) is not None:
+        yield Fault(
+            where or "document", why, 'name a credential instead: credential = "NAME", and [credentials.NAME] in the settings'
+        )
+    elif isinstance(value, dict):
+        named = [fault for key in value for fault in _secrets(key, where, secret_in)]
+        yield from named
+        for key, inner in () if named else value.items():
+            yield from _secrets(inner, f"{where}.{key}" if where else key, secret_in)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _secrets(inner, f"{where}[{index}]", secret_in)
+
+
+def _read(file: File, secret_in: SecretIn) -> _Entry:
     """Reads and checks a file; a fault about a missing key points at its table."""
     parsed = _parsed(file)
     if isinstance(parsed, Fault):
@@ -150,8 +175,10 @@ def _read(file: File) -> _Entry:
     named = document.get("contract")
     name = named if isinstance(named, str) and named else file.stem
     found = parse_contract(document, compile_path)
-    if isinstance(found, Contract):
+    secrets = list(_secrets(document, "", secret_in))
+    if isinstance(found, Contract) and not secrets:
         return _Entry(str(file), name, document)
+    found = [*secrets, *(() if isinstance(found, Contract) else found)]
     places = key_places(text)
     faults = []
     for fault in found:
