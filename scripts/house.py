@@ -27,7 +27,7 @@ SEAM_CALLS = {
 }
 SEAM_OWNERS = ("src/sereno/outside/", "src/sereno/store/executor.py", "src/sereno/testing/")
 SLEEPS = {("time", "sleep"), ("asyncio", "sleep")}
-TREES = ("src", "tests", "scripts", "benchmarks", "examples")
+TREES = ("src", "tests", "scripts", "benchmarks", "examples", "conformance")
 
 
 @dataclass(frozen=True, slots=True)
