@@ -136,7 +136,7 @@ def _trusting() -> dict[str, str]:
 def operations(folder: Path) -> dict[str, Counter[str]]:
     """Counts the operations of all Sereno databases under a folder: for each server, how many in which state."""
     found: dict[str, Counter[str]] = {}
-    for path in sorted(folder.rglob("sereno.db")):
+    for path in sorted(Path(place) / "sereno.db" for place, _, files in os.walk(folder) if "sereno.db" in files):
         with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
             for contract, state in connection.execute("SELECT contract, state FROM operation"):
                 server = SERVERS.get(contract) or SERVERS.get(contract.partition("-")[0], contract)

@@ -86,6 +86,16 @@ def until(process: "subprocess.Popen[bytes]", done: Callable[[], bool], *, secon
         _pause()
 
 
+async def begun(app: Any, operation: str, *, seconds: float = 120) -> str:
+    """The id of an operation's job, once its submit was taken on; on a busy machine that takes more than one try."""
+    deadline = time.monotonic() + seconds
+    while not (found := (await app.operations.get(operation)).operation).job_id:
+        assert time.monotonic() < deadline, f"not submitted within {seconds:.0f} s; state {found.state}"
+        await app.once()
+        _pause()
+    return str(found.job_id)
+
+
 def asked(url: str, body: Any = None, method: str | None = None, *, token: str | None = None) -> Any:
     """The JSON document that a server answers with, or None while it does not answer with one."""
     sent = None if body is None else json.dumps(body).encode()

@@ -13,7 +13,7 @@ import pytest
 from sereno.core.escalation import Category
 from sereno.core.operation import OperationState
 from tests.peers.serving import free_port, opened, submitted, waited
-from tests.servers_heavy.running import asked, running, until
+from tests.servers_heavy.running import asked, begun, running, until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -53,7 +53,8 @@ def settings(folder: Path, port: int) -> dict[str, str]:
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{own}/execution/",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__PARALLELISM": "2",
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
         "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
@@ -85,17 +86,20 @@ async def test_W31_runs_of_dags_from_submit_to_their_ends(
     monkeypatch.setenv("PEER_AIRFLOW", server.token)
     terms: dict[str, Any] = {"base": f"http://127.0.0.1:{server.port}", "account": "airflow"}
     async with opened(tmp_path, server.port, more=account(server)) as app:
-        ids = {name: await submitted(app, "airflow-dag-run", GIVEN, parameters={"dag": name}, **terms, **LONG) for name in NAMES}
-        await app.once()
-        run = (await app.operations.get(ids["long"])).operation.job_id
-        found = await waited(app, ids["good"])
+
+        async def start(name: str) -> str:
+            return await submitted(app, "airflow-dag-run", GIVEN, parameters={"dag": name}, **terms, **LONG)
+
+        found = await waited(app, await start("good"))
         assert (found.state, found.last_state) == (S.SUCCEEDED, "success")
         assert f"/dags/good/dagRuns/{found.job_id}" in (found.result_ref or "")
-        found = await waited(app, ids["bad"])
+        found = await waited(app, await start("bad"))
         assert (found.state, found.last_state) == (S.FAILED, "failed")
+        operation = await start("long")
+        run = await begun(app, operation)
         until(server.process, lambda: server.state_of("long", run) == "running", seconds=180, what="the run")
-        await app.operations.cancel(ids["long"])
-        found = await waited(app, ids["long"])
+        await app.operations.cancel(operation)
+        found = await waited(app, operation)
         assert (found.state, found.last_state) == (S.CANCELLED, "failed")
     assert server.token not in "".join(
         path.read_bytes().decode(errors="replace") for path in tmp_path.iterdir() if path.is_file()

@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from sereno.core.operation import OperationState
 from tests.peers.serving import free_port, opened, submitted, waited
-from tests.servers_heavy.running import asked, running, until
+from tests.servers_heavy.running import asked, begun, running, until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
@@ -52,19 +53,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
 
 async def test_W31_runs_of_flows_from_submit_to_their_ends(server: Prefect, tmp_path: Path) -> None:
     """One ends well and its result is known, one fails in its own words, one is cancelled while it runs."""
-    terms = {"base": f"http://127.0.0.1:{server.port}"}
+    terms: dict[str, Any] = {"base": f"http://127.0.0.1:{server.port}", "deadline": timedelta(minutes=3)}
     async with opened(tmp_path, server.port) as app:
-        ids = {name: await submitted(app, "prefect-flow-run", given, **terms) for name, given in server.deployments().items()}
-        assert sorted(ids) == sorted(NAMES)
-        await app.once()
-        run = (await app.operations.get(ids["long"])).operation.job_id
-        found = await waited(app, ids["bad"])
-        assert found.state is S.FAILED and "out of paper" in (found.error_text or "")
-        found = await waited(app, ids["good"])
+        given = server.deployments()
+        assert sorted(given) == sorted(NAMES)
+        found = await waited(app, await submitted(app, "prefect-flow-run", given["good"], **terms))
         assert (found.state, found.last_state) == (S.SUCCEEDED, "COMPLETED")
+        assert found.result_ref == f"{server.api}/flow_runs/{found.job_id}"
+        found = await waited(app, await submitted(app, "prefect-flow-run", given["bad"], **terms))
+        assert found.state is S.FAILED and "out of paper" in (found.error_text or "")
+        operation = await submitted(app, "prefect-flow-run", given["long"], **terms)
+        run = await begun(app, operation)
         until(
             server.runner, lambda: asked(f"{server.api}/flow_runs/{run}")["state_type"] == "RUNNING", seconds=120, what="the run"
         )
-        await app.operations.cancel(ids["long"])
-        found = await waited(app, ids["long"])
+        await app.operations.cancel(operation)
+        found = await waited(app, operation)
         assert (found.state, found.last_state) == (S.CANCELLED, "CANCELLED")
