@@ -13,12 +13,13 @@ import sereno
 from sereno.core.escalation import Category
 from sereno.core.operation import OperationState
 from tests.peers.serving import TERMS, free_port, opened, submitted, waited
-from tests.servers_heavy.running import asked, running, until
+from tests.peers.test_agents import kept
+from tests.servers_heavy.running import asked, begun, running, until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 PROGRAMS = {
-    "good": "python -c 'print(1)'",
+    "good": "echo here it is",
     "bad": "python -c 'raise SystemExit(\"out of paper\")'",
     "long": "sleep 600",
 }
@@ -47,20 +48,22 @@ def cluster() -> Iterator[Ray]:
     try:
         with running(command, folder=folder, more={"RAY_USAGE_STATS_ENABLED": "0"}, server="ray") as process:
             until(process, lambda: asked(f"http://127.0.0.1:{port}/api/jobs/") == [], seconds=180, what="the Ray cluster")
+            jobs, probe = f"http://127.0.0.1:{port}/api/jobs/", {"entrypoint": "true"}
+            until(process, lambda: asked(jobs, probe) is not None, seconds=120, what="the agent that starts jobs")
             yield Ray(port, process)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 async def test_W31_jobs_from_submit_to_their_ends(cluster: Ray, tmp_path: Path) -> None:
-    """One ends well, one fails, one is stopped while it runs."""
+    """One ends well and what it printed is kept, one fails, one is stopped while it runs."""
     base = f"http://127.0.0.1:{cluster.port}"
     async with opened(tmp_path, cluster.port) as app:
         ids = {name: await submitted(app, "ray-job", program, base=base) for name, program in PROGRAMS.items()}
-        await app.once()
-        job = (await app.operations.get(ids["long"])).operation.job_id
+        job = await begun(app, ids["long"])
         found = await waited(app, ids["good"])
         assert (found.state, found.last_state) == (S.SUCCEEDED, "SUCCEEDED")
+        assert "here it is" in await kept(app, ids["good"])
         found = await waited(app, ids["bad"])
         assert found.state is S.FAILED and "exit code 1" in (found.error_text or "")
         until(cluster.process, lambda: cluster.status(job) == "RUNNING", seconds=120, what="the job")
