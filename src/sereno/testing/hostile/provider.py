@@ -17,6 +17,21 @@ from sereno.testing.hostile.waits import Wait, draw_hint, draw_wait
 
 _ENDINGS = ("done", "done", "done", "failed", "cancelled", "expired", "running")
 
+_LOST = {
+    "lost before": Page(lost=NoReplyKind.RESET),
+    "lost after": Page(lost=NoReplyKind.TIMEOUT, seconds=None),
+    "500 after": Page(500, b"oops", "text/plain"),
+}
+"""Answers to a submit that leave it in doubt."""
+_UNDONE = {
+    "lost before": _LOST["lost before"],
+    "429": Page(429, b"{}"),
+    "denied": Page(403, b"{}"),
+    "refused": Page(422, b"{}"),
+}
+"""Answers to a submit after which no job was started."""
+_SUBMIT_FAULTS = (*_LOST, "429", "refused", "denied", "away", "nameless")
+
 
 @dataclass(slots=True)
 class Look:
@@ -135,53 +150,33 @@ class HostileProvider:
 
     async def _submit(self, request: Fetch) -> Reply:
         """Takes a job on, or not, and may lose the answer either way."""
-        dice, body = self._dice, request.body or b""
-        ref = _ref_of(request)
-        order = self.orders.setdefault(ref, Ordered(ref))
-        key = next((value for name, value in request.headers.items() if name.lower() == "idempotency-key"), "")
-        fault = dice.choice(
-            (
-                "lost before",
-                "lost after",
-                "500 after",
-                "429",
-                "refused",
-                "denied",
-                "away",
-                "nameless",
-                None,
-                None,
-                None,
-                None,
-                None,
-            )
-        )
+        order = self.orders.setdefault(ref := _ref_of(request), Ordered(ref))
+        fault = self._dice.choice((*_SUBMIT_FAULTS, *[None] * 5))
         if fault is not None:
             self.faults[f"submit: {fault}"] += 1
         if fault == "away":
             return NoReply(NoReplyKind.CONNECT, "connection refused", sent=False)
+        key = next((value for name, value in request.headers.items() if name.lower() == "idempotency-key"), "")
         order.keys.add(key)
-        order.bodies.add(body)
+        order.bodies.add(request.body or b"")
         order.arrivals.append(self._clock.now())
-        if fault in ("429", "denied", "refused"):
-            page = Page({"429": 429, "denied": 403, "refused": 422}[fault], b"{}")
-            return await self._page(page, request, order, wait=True)
-        if fault in ("lost before", "lost after", "500 after") and order.doubt is None:
+        if fault in _LOST and order.doubt is None:
             order.doubt = self._clock.now()
-        if fault == "lost before":
-            return await self._page(Page(lost=NoReplyKind.RESET), request, order, wait=False)
-        if fault == "nameless" and not order.jobs:
-            order.jobs.append(self.start(ref).id)
-            return await self._page(Page(202, b'{"id": null}'), request, order, wait=False)
-        if key and order.jobs and ref.startswith("hostile-reject"):
-            page = Page(409, json.dumps({"id": order.jobs[0], "error": {"code": "exists"}}).encode())
-            return await self._page(page, request, order, wait=False)
-        if not (key and order.jobs):
-            order.jobs.append(self.start(ref).id)
-        if fault in ("lost after", "500 after"):
-            lost = Page(lost=NoReplyKind.TIMEOUT, seconds=None) if fault == "lost after" else Page(500, b"oops", "text/plain")
-            return await self._page(lost, request, order, wait=False)
-        return await self._page(Page(202, json.dumps({"id": order.jobs[0]}).encode()), request, order, wait=dice.random() < 0.3)
+        if fault in _UNDONE:
+            return await self._page(_UNDONE[fault], request, order, wait=fault != "lost before")
+        page = self._taken(order, fault, known=bool(key and order.jobs))
+        return await self._page(page, request, order, wait=page.status == 202 and self._dice.random() < 0.3)
+
+    def _taken(self, order: Ordered, fault: str | None, *, known: bool) -> Page:
+        """Starts the job, but for a key that is known; and the answer to that."""
+        if known and order.ref.startswith("hostile-reject"):
+            return Page(409, json.dumps({"id": order.jobs[0], "error": {"code": "exists"}}).encode())
+        if not known:
+            order.jobs.append(self.start(order.ref).id)
+        if fault in _LOST:
+            return _LOST[fault]
+        named = None if fault == "nameless" else order.jobs[0]
+        return Page(202, json.dumps({"id": named}).encode())
 
     async def _cancel(self, job: Job, request: Fetch) -> Reply:
         dice = self._dice
