@@ -162,9 +162,10 @@ def _submit(stage: Stage, url: str, **submit: Json) -> Contract:
     return _poisoned(stage, url, status={"url": "{base}/{job_id}"}, submit={"url": "{base}/jobs", **submit})
 
 
-async def _submitted(stage: Stage, contract: Contract) -> object:
+async def _submitted(stage: Stage, contract: Contract, *, based: bool = True) -> object:
     """Submits to the server of the test, and looks where its answer says."""
-    operation = operation_of(contract, kind=CallKind.SUBMIT, base=stage.server.rstrip("/"))
+    base = {"base": stage.server.rstrip("/")} if based else {}
+    operation = operation_of(contract, kind=CallKind.SUBMIT, **base)
     reply = await sent(stage, contract, replace(operation, job_id=""))
     assert isinstance(reply, HttpReply) and operation.call is not None, reply
     answer = read_call(contract, operation, operation.call, reply, received_at=NOW)
@@ -188,11 +189,18 @@ async def answered_header(stage: Stage, url: str) -> object:
     return await _submitted(stage, _submit(stage, url, status_url_header="Location"))
 
 
+def _addressed(stage: Stage, contract: Contract) -> Contract:
+    """The contract with the job's id as its status URL, and a submit that goes to the server of the test without a base."""
+    assert contract.submit is not None
+    call = replace(contract.submit.call, url=stage.server + "jobs")
+    return replace(contract, status=replace(contract.status, url=CALLER_URL), submit=replace(contract.submit, call=call))
+
+
 @place("answer to a submit: the job id is the status URL", before=True)
 async def answered_id(stage: Stage, url: str) -> object:
     """For contracts whose job id is the address."""
     stage.says = {"id": url}
-    return await _submitted(stage, replace(_submit(stage, url), status=replace(_submit(stage, url).status, url=CALLER_URL)))
+    return await _submitted(stage, _addressed(stage, _submit(stage, url)), based=False)
 
 
 @place("answer to a submit: Location is the job id and the status URL", header=True)
@@ -202,7 +210,7 @@ async def answered_location(stage: Stage, url: str) -> object:
     document: dict[str, Json] = {**own_contract(stage).document}
     document["submit"] = {"url": "{base}/jobs", "effects": "starts", "job_id_header": "Location"}
     contract = replace(stage.app.kit.plugins.contracts.contract(document), origins=(origin_in(url),))
-    return await _submitted(stage, replace(contract, status=replace(contract.status, url=CALLER_URL)))
+    return await _submitted(stage, _addressed(stage, contract), based=False)
 
 
 @place("answer to a submit: a parameter of the status call", before=True, never=True)
@@ -375,7 +383,7 @@ async def s3_settings(stage: Stage, url: str) -> object:
         quoted = '"' + "".join(c if " " <= c <= "~" and c not in '"\\' else f"\\u{ord(c):04x}" for c in text) + '"'
     settings = (
         f'[credentials.c]\norigin = {quoted}\nscheme = "AWS4-HMAC-SHA256"\nvalue = {{env = "AWS_CANARY"}}\n'
-        f'[egress]\nallow = {[*stage.allow]!r}\n[artifacts.s3]\nendpoint = {quoted}\nbucket = "b"\ncredential = "c"\n'
+        f'[egress]\nallow = {[*stage.allow]!r}\n[artifacts.s3]\nendpoint = {quoted}\nbucket = "kept"\ncredential = "c"\n'
     )
     loaded = parse_settings(settings, stage.folder / "other.toml")
     outside = Outside.build(loaded.settings, loaded)
