@@ -27,6 +27,8 @@ class Fault:
 
     page: Callable[[dict[str, object], Random], Page]
     stops: bool
+    tells: bool = False
+    """The state that it tells is the true one: where no attempt was seen before, it may end the wait."""
 
 
 def _json(change: dict[str, object]) -> Callable[[dict[str, object], Random], Page]:
@@ -119,7 +121,7 @@ FAULTS: Mapping[str, Fault] = {
     "paused": Fault(_json({"status": "paused"}), _STOP),
     "partial": Fault(_json({"status": "partial"}), _STOP),
     "expired yet running": Fault(_json({"status": "running", "expires_at": "2020-01-01T00:00:00Z"}), _STOP),
-    "another attempt": Fault(_json({"attempt": 2}), _ON),
+    "another attempt": Fault(_json({"attempt": 2}), _ON, tells=True),
     "moved away": Fault(_json({"status": "running", "moved_to": "https://evil.example/jobs/1"}), _STOP),
     "moved back": Fault(_json({"status": "running", "moved_to": "/jobs/../secret"}), _STOP),
 }

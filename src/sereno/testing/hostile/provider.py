@@ -135,7 +135,9 @@ class HostileProvider:
         page = Page(body=json.dumps(body).encode(), seconds=dice.uniform(0.05, 3.0))
         if dice.random() < job.hostility:
             look.fault = dice.choice(list(FAULTS))
-            page, look.stops = FAULTS[look.fault].page(body, dice), FAULTS[look.fault].stops
+            fault = FAULTS[look.fault]
+            page, look.stops = fault.page(body, dice), fault.stops
+            look.ends_as = job.word if fault.tells and ended and job.word != "running" else None
             self.faults[look.fault] += 1
         elif not ended and dice.random() < 0.2:
             body |= draw_hint(dice) if dice.random() < 0.7 else {"moved_to": f"/moved/{job.id}"}
