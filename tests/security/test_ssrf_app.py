@@ -172,6 +172,7 @@ async def test_W25_P13_no_form_leaves_through_any_place(place: Place, trap: Trap
 
 
 @pytest.mark.full
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("place", [place for place in PLACES if place.slow], ids=lambda place: place.name)
 async def test_W25_P13_no_form_leaves_through_the_engine(place: Place, trap: Trap, tmp_path: Path) -> None:
     """All forms in the places that run the real engine for each."""
