@@ -15,11 +15,11 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 
 def test_W36_no_command_about_operations_looks_at_once() -> None:
-    """There is no `check`, `poll`, `refresh`, `run` or `retry` of an operation, and no flag that would be one."""
+    """There is no `poll`, `refresh`, `run` or `retry` of an operation; `check` and `replay` read the journal alone."""
     root = build()
     verbs = {verb for noun in NOUNS if noun in ("operation", "escalation") for verb in verbs_of(root[noun])}
     assert verbs == {
-        "list", "show", "explain", "answer", "cancel", "resubmit", "push", "contract", *({"result"} & verbs),
+        "list", "show", "explain", "answer", "cancel", "resubmit", "push", "contract", "result", "replay", "check",
     }  # fmt: skip
 
 
