@@ -28,6 +28,7 @@ from sereno.service.doctor import Doctor
 from sereno.service.escalations import Escalations
 from sereno.service.operations import Operations
 from sereno.service.polls import Polls
+from sereno.service.pools import hold_pools
 from sereno.service.reports import Reports
 from sereno.service.results import Results
 from sereno.settings import Loaded
@@ -59,6 +60,8 @@ class Sereno:
     _artifacts: ArtifactStore
     _mark: tuple[int, int] | None = None
     _drivers: list[Driver] = field(default_factory=list)
+    _pools_hold: bool = False
+    """Whether the limits of the settings' pools are in the database: they are brought there before the first driver starts."""
 
     @property
     def polls(self) -> Polls:
@@ -210,6 +213,9 @@ class Sereno:
     async def _drive(self, driver: Driver, finished: Callable[[], Awaitable[bool]] | None = None) -> Tally:
         self._drivers.append(driver)
         try:
+            if not self._pools_hold:
+                await hold_pools(self._deps)
+                self._pools_hold = True
             return await driver.run(finished)
         finally:
             self._drivers.remove(driver)

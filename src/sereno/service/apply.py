@@ -8,9 +8,9 @@ from sereno.core.errors import AlreadyExists, Fault, SetupError
 from sereno.core.poll import PollState
 from sereno.core.record import PollRecord
 from sereno.core.telling.message import counted
-from sereno.ports import PoolLimits
 from sereno.service.deps import Deps
 from sereno.service.polls import Checked, Polls
+from sereno.service.pools import hold_pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Apply:
         """Applies the file. Raises SetupError with every fault; then nothing was changed."""
         loaded = self._deps.loaded
         if not dry_run:
-            await self._pools()
+            await hold_pools(self._deps)
         if loaded.path is None:
             return []
         owner = f"file:{loaded.path}"
@@ -50,11 +50,6 @@ class Apply:
             done.append(await self._apply_one(checked, existing.get(name), loaded.where("poll", index), dry_run))
         gone = [record for name, record in existing.items() if file_of(record.managed_by) == owner and name not in wanted]
         return done + [await self._gone(record, dry_run, prune) for record in gone]
-
-    async def _pools(self) -> None:
-        for name, model in self._deps.loaded.settings.pools.items():
-            rate = None if model.rate == "unlimited" else float(model.rate)
-            await self._deps.definitions.set_pool(self._deps.who, name, PoolLimits(rate, model.burst, model.in_flight))
 
     def _check(self, owner: str) -> dict[str, Checked]:
         faults: list[Fault] = []

@@ -18,6 +18,7 @@ from sereno.ports import NewOperation, NewSubmit, Page
 from sereno.service.actions import resolve_actions
 from sereno.service.deps import Deps
 from sereno.service.guess import secrets_of
+from sereno.service.pools import hold_pools
 from sereno.service.waiting import changes, submits
 from sereno.service.waiting.changes import ContractChange, Proposal
 from sereno.service.waiting.wanted import (
@@ -131,6 +132,7 @@ class Operations:
         return _Agreed(contract, document, account, pool_of(contract, account, url), limits, actions)
 
     async def _store(self, new: NewOperation, agreed: _Agreed) -> Registered:
+        await hold_pools(self._deps, [new.pool])
         record, is_new = await self._deps.definitions.register(self._deps.who, new)
         self._deps.ring()
         return Registered(record, is_new, warnings_of(agreed.contract, agreed.limits) if is_new else ())
@@ -205,6 +207,7 @@ class Operations:
         submits.refuse_resubmit(deps, record.operation)
         contract = await changes.pinned_contract(deps, record.operation)
         new = await submits.again(deps, record.operation, contract, proposal.statement)
+        await hold_pools(deps, [new.pool])
         stored, is_new = await deps.definitions.register(deps.who, new)
         deps.ring()
         return Registered(stored, is_new)

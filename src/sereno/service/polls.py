@@ -16,6 +16,7 @@ from sereno.ports import Guarded, Page
 from sereno.service.actions import resolve_actions
 from sereno.service.deps import Deps
 from sereno.service.guess import derive_name, guess_source, secret_hint, secrets_of
+from sereno.service.pools import hold_pools
 from sereno.service.preview import Preview, Sampled, refuse_hopeless, warnings_of
 from sereno.settings import PollModel, poll_to_model
 from sereno.settings.definition import ActionModel
@@ -176,6 +177,7 @@ class Polls:
     async def store(self, checked: Checked, *, managed_by: str) -> PollRecord:
         deps = self._deps
         now = await deps.definitions.now()
+        await hold_pools(deps, [checked.pool])
         record = await deps.definitions.add_poll(self._who, checked.spec, pool=checked.pool, due=now, managed_by=managed_by)
         if checked.state is PollState.PAUSED:
             record = await deps.definitions.set_poll_state(self._who, checked.spec.name, PollState.PAUSED, due=None)
@@ -196,6 +198,7 @@ class Polls:
         now = await deps.definitions.now()
         due = now if reconsider else next_due(checked.spec.schedule, now, record.poll.id).due
         name = record.poll.spec.name
+        await hold_pools(deps, [checked.pool])
         found = await deps.definitions.edit_poll(
             self._who, name, checked.spec, pool=checked.pool, due=due, managed_by=managed_by, reconsider=reconsider
         )
