@@ -1,5 +1,6 @@
 """The catalogue: shipped contracts, the deployment's own, and faults with file and place."""
 
+import os
 from pathlib import Path as File
 
 import pytest
@@ -138,3 +139,30 @@ def test_a_stored_document_that_no_longer_compiles_is_a_setup_error() -> None:
     with pytest.raises(SetupError) as caught:
         Catalogue().contract({"format": 0, "contract": "x"})
     assert {fault.where for fault in caught.value.faults} >= {"version", "title", "status.url", "state.path"}
+
+
+def test_only_regular_files_are_read(tmp_path: File) -> None:
+    """A pipe, or a device behind a link, keeps nobody waiting: it is a fault, in a folder and when it is named."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "zero.toml").symlink_to("/dev/zero")
+    catalogue = Catalogue([tmp_path])
+    assert [str(fault) for fault in catalogue.faults()] == [
+        f"{tmp_path / name}: cannot be read: it is not a regular file" for name in ("pipe.toml", "zero.toml")
+    ]
+    with pytest.raises(SetupError):
+        catalogue.check(tmp_path / "pipe.toml")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('title = "Acme"', 'title = "Ac\\u001bme"'), ":5:1: title: holds a control character"),
+        (('title = "Acme"', 'title = "Ac\\u0000me"'), ":5:1: title: holds a control character"),
+        (('source = "own"', "source = 2026-11-30"), ":6:1: source: is a date or a time; a contract holds none"),
+        (("version = 1", "version = nan"), ":4:1: version: is nan, not a number; a contract holds none"),
+    ],
+)
+def test_a_value_that_a_contract_cannot_hold_is_named(tmp_path: File, change: tuple[str, str], says: str) -> None:
+    """A control character, a date, and what is not a number are faults at their key."""
+    file = write(tmp_path, "acme.toml", OWN.replace(*change))
+    assert any(str(fault).split(" (")[0].startswith(f"{file}{says}") for fault in Catalogue([tmp_path]).faults())

@@ -1,6 +1,7 @@
 """`sereno contract new`, `check`, `test`, `import`, `schema` as a person types them."""
 
 import json
+import os
 import tomllib
 from pathlib import Path
 
@@ -204,3 +205,20 @@ def test_schema_is_the_published_one(cli: Cli) -> None:
     published = json.loads((Path(__file__).parents[2] / "docs/reference/contract.schema.json").read_text())
     assert json.loads(cli("contract", "schema").out) == published
     assert cli("contract", "schema", "--json").json["document"] == published
+
+
+def test_a_pipe_or_a_device_is_no_contract(folder: Path, cli: Cli) -> None:
+    """Neither keeps the check waiting, nor is shown."""
+    os.mkfifo(folder / "pipe.toml")
+    (folder / "zero.toml").symlink_to("/dev/zero")
+    for name in ("pipe.toml", "zero.toml"):
+        told = cli("contract", "check", name)
+        assert told.code == 2 and "it is not a regular file" in told.err
+
+
+def test_a_cancel_is_called_one(good: Path, cli: Cli) -> None:
+    """What was tried of a cancel is not called a submit."""
+    good.write_text(GOOD + '[cancel]\nurl = "https://api.acme.example/jobs/{job_id}/cancel"\neffects = "ends it"\n')
+    request = 'request = { method = "POST", url = "https://api.acme.example/jobs/job-1/cancel" }\n'
+    good.with_name("acme.cases.toml").write_text(f'{CASES}{FAILED}[[cancel]]\nname = "stop"\n{request}')
+    assert "ok     cancel: stop" in cli("contract", "test", "acme.toml").out

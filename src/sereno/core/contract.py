@@ -7,6 +7,7 @@ expressions are JMESPath; compiling them is handed in, since the core knows only
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 
 from sereno.core.errors import Fault
 from sereno.core.reading import requests, sections, timing
@@ -106,13 +107,33 @@ def parse_contract(document: Mapping[str, Json], compile_path: CompilePath) -> C
         digested = digest(canonical(dict(document)))
     except (TypeError, ValueError, RecursionError):
         says = "holds something other than texts, numbers, booleans, lists and tables"
-        return [Fault("document", says, "write dates and durations as text")]
+        hint = "write dates and durations as text"
+        return [Fault(where, f"{what}; a contract holds none", hint) for where, what in _strange(document)] or [
+            Fault("document", says, hint)
+        ]
     top = Table(document)
     contract = replace(_read(top, compile_path), digest=digested, document=dict(document))
     contract = _read_calls(_read_ending(_read_identity(contract, top, compile_path), top, compile_path), top, compile_path)
     top.finish()
     check_whole(contract, top)
     return top.faults or contract
+
+
+def _strange(document: Mapping[str, Json]) -> Sequence[tuple[str, str]]:
+    """The values of a document that JSON does not have, each with its dotted path and what it is."""
+    found: list[tuple[str, str]] = []
+    waiting: list[tuple[str, object]] = [("", document)]
+    while waiting:
+        where, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [(f"{where}.{key}" if where else str(key), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{where}[{index}]", inner) for index, inner in enumerate(value)]
+        elif isinstance(value, float) and not isfinite(value):
+            found.append((where, f"is {value}, not a number"))
+        elif value is not None and not isinstance(value, str | int | float):
+            found.append((where, "is a date or a time"))
+    return found
 
 
 def _read(top: Table, compile_path: CompilePath) -> Contract:

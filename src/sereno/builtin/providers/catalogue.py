@@ -1,6 +1,8 @@
 """The catalogue: contracts that ship with Sereno, and those of the deployment, as TOML files."""
 
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -190,10 +192,11 @@ def _read(file: File, secret_in: SecretIn) -> _Entry:
 def _parsed(file: File) -> tuple[dict[str, Json], str] | Fault:
     """Parses a file into its document and text, or says what is wrong, with line and column where it is the syntax."""
     try:
-        with file.open("rb") as stream:
-            content = stream.read(MAX_FILE + 1)
+        content = _content(file)
     except OSError as error:
         return Fault(str(file), f"cannot be read: {error.strerror}")
+    except ValueError as error:
+        return Fault(str(file), f"cannot be read: {error}")
     if len(content) > MAX_FILE:
         return Fault(str(file), f"is larger than {MAX_FILE // 1024} KiB")
     try:
@@ -206,6 +209,15 @@ def _parsed(file: File) -> tuple[dict[str, Json], str] | Fault:
         return Fault(str(file), "is not TOML: nested too deep")
     except tomllib.TOMLDecodeError as error:
         return _syntax(file, str(error), text)
+
+
+def _content(file: File) -> bytes:
+    """The bytes of a regular file, at most one more than allowed; a pipe or a device could keep every command waiting. Raises OSError,
+    ValueError for what is no regular file."""
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise ValueError("it is not a regular file")
+        return stream.read(MAX_FILE + 1)
 
 
 def _syntax(file: File, says: str, text: str) -> Fault:

@@ -1,5 +1,6 @@
 """Documents: reads a parsed table and collects every fault on the way, with dotted paths and the nearest valid word."""
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
@@ -11,6 +12,8 @@ from sereno.core.values import Json, parse_duration
 Scalar = str | int | float | bool
 UNDECIDED = "TODO"
 """A key, or a text, that starts so says what is still to be decided: a fault that `contract check` shows at its place."""
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""Characters that steer a terminal, or cannot be stored; line ends and tabs are none of them."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -71,6 +74,8 @@ class Table:
         value = self.values[key]
         if isinstance(value, str) and value.startswith(UNDECIDED):
             self.fault(key, _undecided(value.removeprefix(UNDECIDED)))
+        elif isinstance(value, str) and _CONTROL.search(value):
+            self.fault(key, "holds a control character")
         elif isinstance(value, str) and value.strip():
             return value
         else:

@@ -16,6 +16,8 @@ from sereno.service.contracting.cases import Trial, Tried
 from sereno.service.contracting.foreseen import Foreseen
 
 _AT = re.compile(r"(.*):(\d+):(\d+)", re.DOTALL)
+_MOST_SHOWN = 256 * 1024
+"""Bytes of a file that are read to show the lines of its faults."""
 _LINE = 110
 """Characters of a line of the file that are shown."""
 
@@ -23,7 +25,7 @@ _LINE = 110
 def show_contract(out: Output, contract: Contract) -> None:
     """Shows one contract."""
     delays, limits = contract.delays, contract.limits
-    out.say(f"{contract.name} {contract.version}: {contract.title}")
+    out.say(f"{contract.name} {contract.version}: {safe(contract.title, most=500)}")
     out.pairs(
         [
             ("status call", _call(contract.status) if contract.via is not Via.PUSH else "none: the provider calls back"),
@@ -74,10 +76,8 @@ def in_order(faults: Sequence[Fault]) -> list[Fault]:
 
 def fault_lines(faults: Sequence[Fault], file: Path) -> Iterator[str]:
     """Each fault, the line of the file that it is about with a mark under the column, and what would be right."""
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace").split("\n")
-    except OSError:
-        text = []
+    placed = any(_AT.fullmatch(fault.where) for fault in faults)  # else it could not be read, or is no file that may be
+    text = _lines(file) if placed else []
     for fault in in_order(faults):
         yield f"{safe(fault.where, most=300)}: {safe(fault.message, most=500)}"
         found = _AT.fullmatch(fault.where)
@@ -85,6 +85,16 @@ def fault_lines(faults: Sequence[Fault], file: Path) -> Iterator[str]:
             yield from _quoted(text[int(found[2]) - 1], found[2], int(found[3]))
         if fault.hint:
             yield f"         {safe(fault.hint, most=300)}"
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        if not file.is_file():
+            return []
+        with file.open("rb") as stream:
+            return stream.read(_MOST_SHOWN).decode("utf-8", "replace").split("\n")
+    except OSError:
+        return []
 
 
 def _quoted(line: str, number: str, column: int) -> Iterator[str]:
@@ -137,7 +147,7 @@ def trial_row(trial: Trial) -> dict[str, Any]:
 
 
 def _named(tried: Tried) -> str:
-    return tried.name if tried.part == "case" else f"submit: {tried.name}"
+    return tried.name if tried.part == "case" else f"{tried.part}: {tried.name}"
 
 
 def _read(tried: Tried) -> str:
