@@ -228,3 +228,25 @@ def test_a_text_written_as_toml_is_the_text(text: str) -> None:
     for wrote in (toml_text(text), toml_block(text)):
         assert tomllib.loads(f"a = {wrote}\nb = 1") == {"a": text, "b": 1}
     assert tomllib.loads(f"{comment(text)}\nb = 1") == {"b": 1}
+
+
+MISSING = Answer("missing", 404, {}, '{"error": "no such job", "error_type": "lost"}')
+
+
+def test_errors_are_those_of_a_failed_job_not_of_one_that_is_unknown() -> None:
+    """The places come from an answer of 2xx that says why, and its case expects what it says; else they are to be reviewed."""
+    failed = start_contract("acme", Via.HTTP, URL, [MISSING, *saved(QUEUED, FAILED)])
+    assert document(failed.contract)["error"] == {"code": "error.code", "text": "error.message"}
+    missing, queued, told = (case["expect"] for case in read_cases(failed.cases, "acme.toml").looks)
+    assert isinstance(told, dict) and (told["error_code"], told["error_text"]) == ("E7", "no disk")
+    assert isinstance(queued, dict) and isinstance(missing, dict) and not {"error_code", "error_text"} & {*queued, *missing}
+    alone = start_contract("acme", Via.HTTP, URL, [MISSING, *saved({"job_id": "J-1", "status": "queued"})]).contract
+    assert document(alone)["error"]["text"] == "error" and "# REVIEW: only answers other than 2xx" in alone
+
+
+def test_a_result_is_what_a_pending_answer_does_not_have() -> None:
+    """A field that all words show is not proposed; an address is one of type url."""
+    pending: Json = {"status": "queued", "urls": ["https://x.example/self"]}
+    done: Json = {"status": "done", "urls": ["https://x.example/self"], "output": {"url": "https://x.example/a"}}
+    text = started(pending, done).contract
+    assert '# path = "output.url"' in text and '# type = "url"' in text

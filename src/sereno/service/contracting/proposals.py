@@ -77,17 +77,21 @@ class Proposals:
     expiries: Sequence[Place] = ()
     statuses: Sequence[int] = ()
     """HTTP statuses other than 2xx."""
+    only_bad_errors: bool = False
+    """No answer of 2xx has an error in it, so that the places of errors are those of other answers."""
 
 
 def propose(answers: Sequence[Answer], url: str | None) -> Proposals:
-    """Reads the samples. Fields count where they stand in answers of 2xx; errors in any."""
+    """Reads the samples. Fields count where they stand in answers of 2xx; errors too, unless no such answer has one: a 404 says why
+    there is no job, and a failed job why it failed."""
     good = [answer for answer in answers if 200 <= answer.status < 300]
-    all_leaves = [leaf for answer in answers for leaf in leaves(answer.json)]
+    bad = [answer for answer in answers if not 200 <= answer.status < 300]
     found = [leaf for answer in good for leaf in leaves(answer.json)]
     single = [leaf for leaf in found if not leaf.listed]
     states = _ranked([leaf for leaf in single if _may_be_state(leaf)], _STATE)
     words = [word for answer in good if states and (word := word_at(answer, states[0].path)) is not None]
-    errors = [leaf for leaf in all_leaves if not leaf.listed and re.search("error|fail", leaf.path.lower())]
+    told = _errors(found)
+    errors = told if any(leaf.value is not None for leaf in told) else [*told, *_errors([x for a in bad for x in leaves(a.json)])]
     return Proposals(
         states=states,
         words=list(dict.fromkeys(words)),
@@ -95,11 +99,34 @@ def propose(answers: Sequence[Answer], url: str | None) -> Proposals:
         codes=_ranked([leaf for leaf in errors if _is_scalar(leaf.value)], _CODE),
         texts=_ranked([leaf for leaf in errors if isinstance(leaf.value, str)], _TEXT)
         or _ranked([leaf for leaf in errors if leaf.value is None], _TEXT),
-        results=_matching(found, _RESULT),
+        results=_results(good, states),
         hints=_matching(single, _HINT),
         expiries=_matching(single, _EXPIRY),
         statuses=sorted({answer.status for answer in answers} - {answer.status for answer in good}),
+        only_bad_errors=not told,
     )
+
+
+def _errors(found: Sequence[Leaf]) -> list[Leaf]:
+    return [leaf for leaf in found if not leaf.listed and re.search("error|fail", leaf.path.lower())]
+
+
+def _results(good: Sequence[Answer], states: Sequence[Place]) -> list[Place]:
+    """What may be a result: a field that answers of every word hold is none, since a pending one has it too."""
+    by_word: dict[str, set[str]] = {}
+    for answer in good:
+        word = word_at(answer, states[0].path) if states else None
+        if word is not None:
+            by_word.setdefault(word, set()).update(place.path for place in _matching(list(leaves(answer.json)), _RESULT))
+    always = set.intersection(*by_word.values()) if len(by_word) > 1 else set[str]()
+    found = _matching([leaf for answer in good for leaf in leaves(answer.json)], _RESULT)
+    return [place for place in found if place.path not in always]
+
+
+def text_at(answer: Answer, path: str) -> str | None:
+    """The text of an answer at a proposed place, or None where there is no word there."""
+    found = word_at(answer, path)
+    return found or None
 
 
 def word_at(answer: Answer, path: str) -> str | None:

@@ -13,7 +13,7 @@ from sereno.core.errors import Fault, SetupError
 from sereno.core.reading.templates import BASE, names_in
 from sereno.core.writing.toml import comment, toml_block, toml_text, toml_value
 from sereno.service.contracting.answers import Answer
-from sereno.service.contracting.proposals import Place, Proposals, propose, word_at
+from sereno.service.contracting.proposals import Place, Proposals, propose, text_at, word_at
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}", re.ASCII)
 _RESERVED = ("job_id", "base")
@@ -177,7 +177,8 @@ def _result(seen: Proposals) -> Iterator[str]:
     yield comment(f"ref = {toml_text(path)}    # what to record as the place of the result")
     yield "# [[result.fields]]"
     yield comment(f"path = {toml_text(path)}")
-    yield '# type = "any"                # any, string, number, integer, boolean, object, array, url'
+    kind = "url" if seen.results and str(seen.results[0].value).startswith(("https://", "http://")) else "any"
+    yield f'# type = "{kind}"'.ljust(31) + "# any, string, number, integer, boolean, object, array, url"
 
 
 def _error(seen: Proposals) -> Iterator[str]:
@@ -186,6 +187,8 @@ def _error(seen: Proposals) -> Iterator[str]:
         yield "# [error]"
         yield '# text = "error.message"'
         return
+    if seen.only_bad_errors:
+        yield "# REVIEW: only answers other than 2xx had these. A failed job may say it elsewhere: save the answer of one, or read on."
     yield "[error]"
     if seen.codes:
         yield f"code = {toml_text(seen.codes[0].path)}"
@@ -299,3 +302,12 @@ def _case(seen: Proposals, answer: Answer, template: str | None) -> Iterator[str
     word = word_at(answer, seen.states[0].path) if seen.states and 200 <= answer.status < 300 else None
     if word is not None:
         yield f"state = {toml_text(word)}"
+        yield from _case_error(seen, answer)
+
+
+def _case_error(seen: Proposals, answer: Answer) -> Iterator[str]:
+    """What the answer says where the contract looks for errors."""
+    for key, places in (("error_code", seen.codes), ("error_text", seen.texts)):
+        found = text_at(answer, places[0].path) if places else None
+        if found is not None:
+            yield f"{key} = {toml_text(found)}"
