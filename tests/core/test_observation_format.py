@@ -332,6 +332,25 @@ def test_W07_a_hint_as_http_date(value: Json, says: str | None) -> None:
         assert hint.until is None and hint.rejected is not None and says in hint.rejected
 
 
+@pytest.mark.parametrize(
+    ("values", "minutes"),
+    [
+        (["60", "300"], 5),
+        (["300", "60"], 5),
+        (["soon", "120"], 2),
+        (["60", "Sun, 01 Mar 2026 12:09:00 GMT"], 9),
+        (["soon", "-1"], None),
+    ],
+)
+def test_W13_the_longest_of_several_retry_after_headers_counts(values: list[str], minutes: int | None) -> None:
+    """Whatever their order; what cannot be read is passed over where another can."""
+    reply = http(503, {})
+    reply = replace(reply, headers=[*reply.headers, *(("Retry-After", value) for value in values)])
+    (hint,) = read(reply).hints
+    assert hint.until == (None if minutes is None else NOW + timedelta(minutes=minutes))
+    assert (hint.rejected is not None) is (minutes is None)
+
+
 def test_result_expired_is_a_word_of_its_own() -> None:
     """The job succeeded and what it made is gone: no success, no failure."""
     contract = contract_of(states={**ACME.document["states"], "result_expired": ["purged"]})  # type: ignore[dict-item]

@@ -32,11 +32,7 @@ def request_id(reply: HttpReply) -> str | None:
 
 def read_hints(contract: Contract, reply: HttpReply, body: Json, kind: str, received_at: datetime) -> Sequence[ReadHint]:
     """Retry-After on any status, then the contract's own hints that count in an answer of this kind."""
-    found = []
-    raw = reply.header("retry-after")
-    if raw is not None:
-        until = read_retry_after(raw, received_at=received_at, date_header=reply.header("date"))
-        found.append(_hint(DelaySource.PROVIDER_RETRY_AFTER, raw, until))
+    found = _retry_after(reply, received_at)
     for hint in contract.hints:
         value = reply.header(hint.header) if hint.header else hint.path.search(body) if hint.path else None
         if value is None or (hint.only is not None and hint.only.value != kind):
@@ -44,6 +40,18 @@ def read_hints(contract: Contract, reply: HttpReply, body: Json, kind: str, rece
         until = read_hint(value, hint.unit, received_at=received_at, cap=contract.hint_cap)
         found.append(_hint(DelaySource.PROVIDER_POLL_HINT, word_of(value) or canonical(value).decode(), until))
     return found
+
+
+def _retry_after(reply: HttpReply, received_at: datetime) -> list[ReadHint]:
+    """The longest wait of the Retry-After headers that can be read; where none can, the first with why. An answer through proxies may
+    bring several: the shorter one would be too soon for whoever set the longer (W13)."""
+    values = [value for name, value in reply.headers if name.lower() == "retry-after"]
+    sent = reply.header("date")
+    hints = [
+        _hint(DelaySource.PROVIDER_RETRY_AFTER, value, read_retry_after(value, received_at=received_at, date_header=sent))
+        for value in values
+    ]
+    return sorted(hints, key=lambda hint: (hint.until is not None, hint.until or received_at), reverse=True)[:1]
 
 
 def _hint(source: DelaySource, raw: str, until: datetime | str) -> ReadHint:
