@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
@@ -31,6 +32,29 @@ async def test_P13_the_console_line_is_one_line_and_steers_no_terminal():
     assert outcome.kind is OutcomeKind.DONE and line.count("\n") == 1 and line.endswith("]\n") and len(line) < 600
     assert line.startswith("2026-11-30T12:00:00Z  a\\x1b]0;owned\\x07\\u202eb\\u200bc Subject: d\\U000e0041 — ")
     assert all(character.isprintable() for character in line[:-1])
+
+
+async def said_of_an_operation(**more):
+    """The console's line of an effect of an operation."""
+    stream, effect = io.StringIO(), delivery({}, **more)
+    effect = replace(effect, effect=replace(effect.effect, subject="op_1"))
+    await ConsoleAction(stream).perform(effect, guarded())
+    return stream.getvalue()
+
+
+async def test_W20_the_console_says_in_one_whole_line_what_answers_a_question():
+    """The whole text is for other actions: no sentence is cut, and the command that shows it is named."""
+    title, payload = "Job 'j' at acme needs a decision: unknown_state", {"operation": "op_1", "escalation": "esc_1"}
+    line = await said_of_an_operation(title=title, body="Long.\n" * 500, payload=payload)
+    assert line == f"2026-11-30T12:00:00Z  {title} [op_1]; answer: sereno escalation show esc_1\n"
+
+
+async def test_the_console_names_the_operation_that_ended_and_keeps_its_sentences_apart():
+    """An end is one line with op_…."""
+    line = await said_of_an_operation(
+        title="Job 'j': succeeded", body="it is done\nlast state: 'done'", payload={"operation": "op_1"}
+    )
+    assert line == "2026-11-30T12:00:00Z  Job 'j': succeeded [op_1] — it is done; last state: 'done'\n"
 
 
 async def test_a_console_of_few_characters_or_none_is_no_error():

@@ -183,6 +183,9 @@ def test_an_ended_operation_is_not_moved(cli: Cli, provider: Provider) -> None:
     provider.books.script = ["done"]
     operation = waiting(cli, provider)
     assert cli("wait", operation).code == 0
+    result = cli("operation", "result", operation)
+    assert result.code == 0, result.err
+    assert cli("operation", "list", "--limit", "-1").code == 2
     late = cli("operation", "push", operation, "--json")
     assert (late.code, late.json["operation"]["status"]) == (0, "succeeded")
     assert len(provider.books.requests) == 1
@@ -202,6 +205,10 @@ def test_a_contract_that_was_edited_changes_nothing_until_a_person_says_so(cli: 
     assert f"sereno operation contract {operation} --yes" in shown.out
     before = cli("operation", "show", operation, "--json").json["contract_digest"]
     assert cli("operation", "contract", operation, "--json").json["pinned"] == before
+    assert "until a person says so" in shown.out
+    told = cli("operation", "contract", operation, "--yes")
+    assert "until a person says so" not in told.out and "follows the present contract from now on" in told.out
+    (folder / "contracts/acme.toml").write_text(edited.replace("version = 1", "version = 2", 1))
     moved = cli("operation", "contract", operation, "--yes", "--json")
     assert moved.code == 0 and moved.json["operation"]["contract_digest"] != before
     assert cli("wait", operation).code == 0
@@ -280,3 +287,22 @@ def test_a_call_back_beyond_a_megabyte_is_refused(cli: Cli, provider: Provider, 
     (folder / "big.json").write_text('"' + "x" * 1_000_000 + '"')
     refused = cli("operation", "push", waiting(cli, provider), "--body", "@big.json")
     assert refused.code == 2 and "more than 1,000,000 bytes" in refused.err
+
+
+def test_a_refused_submit_says_what_the_provider_said_and_what_to_do(cli: Cli, provider: Provider) -> None:
+    """There is no look to plan; the result names the question; a closed question shows its answer."""
+    provider.books.submit_status = 422
+    asked = submit(cli, provider)
+    operation = asked.err.split(":", 1)[0]
+    assert asked.code == 4 and f"The submit of {operation} to acme needs a decision" in asked.out
+    plain = " ".join(asked.out.split())
+    assert "not this one" in plain.split("What you can answer")[0] and "submit anew: sereno submit acme" in plain
+    assert "earliest next look" not in asked.out
+    question = cli("operation", "show", operation, "--json").json["escalation"]
+    none = cli("operation", "result", operation)
+    assert none.code == 6 and f"sereno escalation show {question}" in none.err
+    row = cli("escalation", "show", question, "--json").json
+    assert operation in cli("escalation", "list").out
+    assert cli("escalation", "answer", question, "stop", "--digest", row["digest"]).code == 0
+    assert "  stop" in cli("escalation", "list", "--state", "all").out
+    assert "it will not come" in cli("operation", "result", operation).err

@@ -88,6 +88,7 @@ CODES = {
         for state in (OperationState.ESCALATED, OperationState.STOPPED)
         for category in (
             Category.DEADLINE_EXCEEDED, Category.BUSINESS_DEADLINE_EXCEEDED, Category.REQUEST_BUDGET_EXHAUSTED, Category.RATE_LIMITED,
+            Category.PROVIDER_UNREACHABLE,
         )
     },
 }  # fmt: skip

@@ -304,6 +304,21 @@ def test_W30_a_result_that_is_gone_is_said(cli: Cli, maker: Maker, quick: QuickC
     assert cli("operation", "result", operation, "--json").json["copy"] == "kept"
 
 
+@pytest.mark.parametrize(("damage", "code"), [(True, 7), (False, 6)])
+def test_W30_a_copy_whose_file_is_gone_or_damaged_is_missing(
+    cli: Cli, maker: Maker, folder: Path, quick: QuickClock, damage: bool, code: int
+) -> None:
+    """A program is not told that it is kept."""
+    operation = waited(cli, maker)
+    for path in [path for path in (folder / ".sereno" / "artifacts").rglob("*") if path.is_file()]:
+        if damage:
+            path.write_bytes(b"other")
+        else:
+            path.unlink()
+    done = cli("operation", "result", operation, "--json")
+    assert (done.code, done.json["copy"]) == (code, "missing")
+
+
 def test_W24_the_copy_is_an_action_of_its_own(cli: Cli, maker: Maker, quick: QuickClock) -> None:
     """It has its own record and key, and its requests are none of the wait's."""
     operation = waited(cli, maker)

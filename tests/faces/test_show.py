@@ -9,11 +9,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sereno.core.observation import DelaySource
+from sereno.core.operation import OperationState
+from sereno.core.record import OperationRecord
 from sereno.core.schedule import Cron, Interval
 from sereno.faces.cli.definition import SourceFlags, as_toml, split_words
 from sereno.faces.cli.follow import Progress
 from sereno.faces.cli.output import Output, plain, safe
-from sereno.faces.cli.show.operations import progress_line
+from sereno.faces.cli.show.operations import list_operations, progress_line, show_operation, stands_line
 from sereno.faces.cli.show.words import DELAYS, away, brief, schedule_words
 from tests.core.waiting import make_operation
 
@@ -156,3 +158,17 @@ def test_toml_of_nothing_is_empty() -> None:
     assert as_toml([{"name": "x", "source": {"type": "http", "headers": {"A": "b"}, "left": None}}]) == (
         '[[poll]]\nname = "x"\nsource = {type = "http", headers = {A = "b"}}\n'
     )
+
+
+def test_what_has_ended_has_no_deadline_ahead_and_what_is_held_says_until_when(capsys: pytest.CaptureFixture[str]) -> None:
+    """The distance to the deadline is for open waits; a lease says who may take over, and when."""
+    ended = make_operation(state=OperationState.FAILED)
+    show_operation(Output(as_json=False), OperationRecord(ended, None, NOON), ((), ()), NOON)
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("deadline"))
+    assert "(" not in line
+    held = OperationRecord(make_operation(), None, NOON, leased_until=NOON + timedelta(seconds=30))
+    show_operation(Output(as_json=False), held, ((), ()), NOON)
+    assert "; then taken over if its process is gone" in capsys.readouterr().out
+    list_operations(Output(as_json=False), [held], NOON)
+    assert "held until " in capsys.readouterr().out
+    assert stands_line(ended, NOON).count("failed") == 1

@@ -103,3 +103,17 @@ def test_foreign_text_in_a_story_is_escaped(capsys: pytest.CaptureFixture[str]) 
         step(contract_digest_before=bad, contract_digest=bad),
     )
     assert "\x1b" not in text and "\u202e" not in text and "\\x1b" in text
+
+
+def test_W26_the_next_look_is_told_once_and_a_call_back_is_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    """The reason does not repeat the line of the next look; a state that stays is named once."""
+    looks = int(NOON.timestamp() * 1e6) + 60_000_000
+    seen = {"kind": "pending", "http_status": 200, "state": "queued"}
+    plan = {"next_poll_at": looks, "delay_source": "local_backoff"}
+    text = told(
+        capsys,
+        step(decision="the job is pending; next look at 2026-11-30 12:01:00 UTC (local_backoff)", observation=seen, **plan),
+        step(decision="pushed", by="ada", reason="called back: the next look comes sooner", **plan),
+    )
+    assert "(pending); state waiting\n" in text and "why: the job is pending\n" in text and text.count("next look:") == 2
+    assert text.count("Sereno's own growing pause") == 1 and text.count("because of the call-back") == 1

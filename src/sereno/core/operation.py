@@ -9,7 +9,7 @@ from sereno.core.values import canonical, digest
 from sereno.core.waiting.answering import read_call
 from sereno.core.waiting.calling import decide_call, decide_taken
 from sereno.core.waiting.changing import decide_cancel, decide_push, decide_repin
-from sereno.core.waiting.choice import AnswerDecision, decide_answer
+from sereno.core.waiting.choice import AnswerDecision, Repin, decide_answer
 from sereno.core.waiting.deciding import decide_operation
 from sereno.core.waiting.ending import KEEP_RESULT, close_operation
 from sereno.core.waiting.lifecycle import (
@@ -43,6 +43,7 @@ __all__ = [
     "OperationState",
     "Pushed",
     "Read",
+    "Repin",
     "Send",
     "close_operation",
     "decide_answer",
@@ -69,5 +70,13 @@ def fingerprint(contract: str, account: str, job_id: str, url: str) -> str:
 def ready_result(operation: Operation) -> str | None:
     """Where the result is, once the operation has succeeded. Raises NotNow before: pending allows only another look (W02)."""
     if operation.state is not OperationState.SUCCEEDED:
-        raise NotNow(f"the operation is {operation.state}, not succeeded", subject=operation.id, hint="wait for it")
+        question = operation.open_escalation
+        hint = (
+            "it will not come: the operation has ended"
+            if operation.state in TERMINAL
+            else f"wait for it: sereno wait {operation.id}"
+        )
+        if question is not None:
+            hint = f"a person is asked first: sereno escalation show {question.id}"
+        raise NotNow(f"the operation is {operation.state}, not succeeded", subject=operation.id, hint=hint)
     return operation.result_ref

@@ -16,7 +16,8 @@ MAX_LINE = 500
 
 
 class ConsoleAction:
-    """Writes time, title, the beginning of the body and a short id; what could steer a terminal is escaped."""
+    """Writes one short line: of an operation what happened, its id and what answers a question; of anything else the title, the
+    beginning of the body and an id that a repeat has too. What could steer a terminal is escaped."""
 
     type = "console"
     default_policy = Policy.AT_LEAST_ONCE
@@ -35,9 +36,7 @@ class ConsoleAction:
     async def perform(self, delivery: Delivery, guarded: Guarded) -> Outcome:
         """Writes and flushes one line; a stream that is closed or broken is tried again later."""
         await last_check(guarded)
-        body = one_line(delivery.effect.body, MAX_LINE - 250)
-        text = " — ".join(filter(None, (title_of(delivery), body)))
-        line = f"{rfc3339(guarded.now)}  {text}  [{short_id(delivery)}]\n"
+        line = f"{rfc3339(guarded.now)}  {_said(delivery)}\n"
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
         try:
             self._stream.write(line.encode(encoding, "backslashreplace").decode(encoding))
@@ -45,3 +44,15 @@ class ConsoleAction:
         except (OSError, ValueError) as error:
             return Outcome(OutcomeKind.RETRY, f"the console cannot be written: {type(error).__name__}")
         return Outcome(OutcomeKind.DONE, "written", receipt="console")
+
+
+def _said(delivery: Delivery) -> str:
+    effect = delivery.effect
+    operation, question = effect.payload.get("operation"), effect.payload.get("escalation")
+    if effect.subject != operation or not isinstance(operation, str):
+        body = one_line(effect.body, MAX_LINE - 250)
+        return f"{' — '.join(filter(None, (title_of(delivery), body)))}  [{short_id(delivery)}]"
+    if isinstance(question, str):
+        return f"{title_of(delivery)} [{operation}]; answer: sereno escalation show {question}"
+    body = one_line("; ".join(line for line in effect.body.splitlines() if line.strip()), MAX_LINE - 250)
+    return f"{title_of(delivery)} [{operation}]" + (f" — {body}" if body else "")

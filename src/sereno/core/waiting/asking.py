@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sereno.core.budget import Spend
-from sereno.core.call import CallAnswer
+from sereno.core.call import CallAnswer, CallOutcome
 from sereno.core.delay import quoted
 from sereno.core.effect import Effect, operation_dedupe_key
 from sereno.core.escalation import (
@@ -78,7 +78,7 @@ def _statement(operation: Operation, trouble: Trouble) -> dict[str, Json]:
         "account": operation.account,
         "job": operation.job_id,
         "category": trouble.category.value,
-        "reason": trouble.reason,
+        "reason": _asked_because(operation, trouble),
         "last_state": _last_state(operation, trouble.observation),
         "elapsed_s": elapsed.total_seconds(),
         "elapsed": format_duration(timedelta(seconds=round(elapsed.total_seconds()))),
@@ -98,6 +98,16 @@ def _statement(operation: Operation, trouble: Trouble) -> dict[str, Json]:
         "not_before": _iso(trouble.not_before),
         "provider_wait_until": _iso(trouble.provider_wait),
     }
+
+
+def _asked_because(operation: Operation, trouble: Trouble) -> str:
+    """The reason; for a submit that was refused also what the provider said, and what a person can do about it."""
+    answer = trouble.answer
+    if answer is None or answer.outcome is not CallOutcome.REFUSED or operation.job_id:
+        return trouble.reason
+    said = ": ".join(quoted(text, 300) for text in (answer.error_code, answer.error_text) if text)
+    told = f"; the provider says {said}" if said else ""
+    return f"{trouble.reason}{told}; correct the input and submit anew: sereno submit {operation.contract} --input …"
 
 
 def _iso(instant: datetime | None) -> str | None:

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 class Flags:
     """Flags of every command."""
 
-    json: Annotated[bool, Parameter(name="--json", help="Print one JSON document with a schema name.")] = False
+    json: Annotated[
+        bool,
+        Parameter(name="--json", help="Print one JSON document with a schema name; a handle before it goes to standard error."),
+    ] = False
     config: Annotated[
         str | None, Parameter(name="--config", help="Settings file. Default: SERENO_CONFIG, ./sereno.toml, then your XDG folder.")
     ] = None

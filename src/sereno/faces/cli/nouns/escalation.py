@@ -12,7 +12,7 @@ from sereno.faces.cli.nouns.states import one_of
 from sereno.faces.cli.output import EXIT_REFUSED, Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.escalations import escalation_row, list_escalations, show_escalation, show_statement
-from sereno.faces.cli.show.operations import operation_row, progress_line
+from sereno.faces.cli.show.operations import operation_row, stands_line
 
 if TYPE_CHECKING:
     from sereno.app import Sereno
@@ -75,7 +75,7 @@ def answer(
             shown = question.digest
         record = await sereno.escalations.answer(escalation, option, digest=shown)
         operation = record.operation
-        out.say(f"Answered {option}. {operation.id} is {operation.state}: {progress_line(operation, sereno.kit.clock.now())}")
+        out.say(f"Answered {option}. {stands_line(operation, sereno.kit.clock.now())}")
         if record.due is not None:
             out.say(f"Follow it: sereno wait {operation.id}")
         out.answer("answered", {"escalation": escalation, "option": option, "operation": operation_row(record)})

@@ -9,11 +9,11 @@ from sereno.core.record import OperationRecord
 from sereno.faces.cli.given import confirmed, read_given
 from sereno.faces.cli.nouns.result import result
 from sereno.faces.cli.nouns.review import check, replay
-from sereno.faces.cli.nouns.states import one_of
+from sereno.faces.cli.nouns.states import at_least_one, one_of
 from sereno.faces.cli.output import EXIT_OK, EXIT_REFUSED, Output
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.decisions import show_change, show_proposal
-from sereno.faces.cli.show.operations import copy_row, list_operations, operation_row, progress_line, show_operation
+from sereno.faces.cli.show.operations import copy_row, list_operations, operation_row, show_operation, stands_line
 from sereno.faces.cli.show.story import show_story, story_rows
 from sereno.faces.cli.verbs.wait import driven
 from sereno.service.waiting.changes import MAX_PUSH
@@ -42,6 +42,7 @@ def list_(
     """List waits, newest first."""
 
     async def body(sereno: "Sereno", out: Output) -> None:
+        at_least_one(limit)
         records = await sereno.operations.list(state=one_of(state, ("open", *OperationState)), limit=limit)
         list_operations(out, records, sereno.kit.clock.now())
         out.answer("operations", {"operations": [operation_row(record) for record in records]})
@@ -99,7 +100,7 @@ def cancel(operation: Id, /, *, yes: Yes = False, flags: Flags = DEFAULT) -> int
 
 @app.command
 def resubmit(operation: Id, /, *, yes: Yes = False, flags: Flags = DEFAULT) -> int:
-    """Start the same job anew, as a new operation with a new key. Only for a job that ended without success."""
+    """Register the same job anew, as a new operation with a new key; `sereno wait` or `sereno up` then submits it. Not for a success."""
 
     async def body(sereno: "Sereno", out: Output) -> int:
         proposal = await sereno.operations.propose_resubmit(operation)
@@ -149,7 +150,7 @@ def contract(operation: Id, /, *, yes: Yes = False, flags: Flags = DEFAULT) -> i
 
     async def body(sereno: "Sereno", out: Output) -> int:
         change = await sereno.operations.contract_change(operation)
-        show_change(out, change)
+        show_change(out, change, taken=yes)
         record = await sereno.operations.get(operation)
         if yes and change.lines:
             record = await sereno.operations.update_contract(operation, shown=change)
@@ -163,6 +164,6 @@ def contract(operation: Id, /, *, yes: Yes = False, flags: Flags = DEFAULT) -> i
 
 def _tell_changed(sereno: "Sereno", out: Output, record: OperationRecord, says: str) -> None:
     operation, now = record.operation, sereno.kit.clock.now()
-    out.say(f"{says} {operation.id} is {operation.state}: {progress_line(operation, now)}")
+    out.say(f"{says} {stands_line(operation, now)}")
     if record.due is not None:
         out.say(f"{driven(sereno, record, now)} Follow it: sereno wait {operation.id}")

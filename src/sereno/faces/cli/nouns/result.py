@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from sereno.core.errors import AlreadyExists, NotFound, NotNow, RequestError
-from sereno.faces.cli.output import Output, safe
+from sereno.core.errors import AlreadyExists, NotFound, NotNow, RequestError, Unavailable
+from sereno.faces.cli.output import EXIT_OK, Output, exit_code, safe
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.show.results import list_parts, numbered, printable, result_row, show_reference, stands, why_not_shown
 from sereno.service.results import CopyState, KeptPart, KeptResult
@@ -33,16 +33,20 @@ def result(
 ) -> int:
     """Give the kept result of a wait that succeeded; text on the screen, anything into a file."""
 
-    async def body(sereno: "Sereno", out: Output) -> None:
+    async def body(sereno: "Sereno", out: Output) -> int:
         found = await sereno.results.get(operation)
         if found.state is CopyState.NONE:
             _refuse_file(found, output, raw=raw)
             show_reference(out, found)
             out.answer("result", result_row(found))
-            return
+            return EXIT_OK
         if found.state is not CopyState.KEPT:
             raise _not_there(found)
-        await _give(sereno, out, found, _chosen(found, part), _Target(output, raw, force))
+        number = _chosen(found, part)
+        if out.as_json and output is None and not raw:
+            return await _tell_kept(sereno, out, found, number)
+        await _give(sereno, out, found, number, _Target(output, raw, force))
+        return EXIT_OK
 
     return run(flags, body)
 
@@ -79,6 +83,19 @@ def _chosen(found: KeptResult, part: int | None) -> int | None:
         raise NotFound(f"the result has no part {part}", subject=found.operation, hint=f"it has {len(found.parts)}") from None
 
 
+async def _tell_kept(sereno: "Sereno", out: Output, found: KeptResult, number: int | None) -> int:
+    """Tells the copy as data, once its bytes were read: a file that is gone or damaged is no copy."""
+    try:
+        for part in found.parts if number is None else [found.parts[number - 1]]:
+            async for _ in sereno.results.read(part.artifact.digest):
+                pass
+    except (NotFound, Unavailable) as error:
+        out.answer("result", {**result_row(found), "copy": "missing", "says": error.message})
+        return exit_code(error)
+    out.answer("result", result_row(found))
+    return EXIT_OK
+
+
 async def _give(sereno: "Sereno", out: Output, found: KeptResult, number: int | None, target: _Target) -> None:
     if number is None:
         if target.output is not None or target.raw:
@@ -96,9 +113,7 @@ async def _give(sereno: "Sereno", out: Output, found: KeptResult, number: int | 
     elif target.raw:
         await _pour(out, content)
     else:
-        if not out.as_json:
-            await _print(out, found, chosen, content)
-        out.answer("result", result_row(found))
+        await _print(out, found, chosen, content)
 
 
 async def _print(out: Output, found: KeptResult, part: KeptPart, content: AsyncIterator[bytes]) -> None:

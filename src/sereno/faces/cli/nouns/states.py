@@ -13,3 +13,9 @@ def one_of(word: str | None, known: Iterable[str], flag: str = "--state") -> str
     near = nearest(word, words)
     hint = (f"did you mean `{near}`? " if near else "") + f"there are: {', '.join(words)}"
     raise RequestError(f"{flag}: there is no `{word[:60]}`", hint=hint, code="usage")
+
+
+def at_least_one(limit: int) -> None:
+    """Raises RequestError for a limit of a list that would show nothing."""
+    if limit < 1:
+        raise RequestError(f"--limit must be 1 or more, not {limit}", code="usage")

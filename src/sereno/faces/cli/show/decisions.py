@@ -24,8 +24,8 @@ def show_proposal(out: Output, proposal: Proposal) -> None:
     out.pairs([*rows, ("what it does", proposal.effects or "the contract does not say")], indent="  ")
 
 
-def show_change(out: Output, change: ContractChange) -> None:
-    """The plain difference, and how to take it on."""
+def show_change(out: Output, change: ContractChange, *, taken: bool = False) -> None:
+    """The plain difference, and how to take it on, unless it is being `taken`."""
     if not change.lines:
         out.say(f"{change.operation} has the present contract {change.contract} ({change.pinned[:12]}).")
         return
@@ -36,4 +36,5 @@ def show_change(out: Output, change: ContractChange) -> None:
         out.say(f"  {safe(line, most=400)}")
     if len(change.lines) > MOST_LINES:
         out.say(f"  … and {len(change.lines) - MOST_LINES} more lines (--json shows all)")
-    out.say(f"Nothing changes for it until a person says so: sereno operation contract {change.operation} --yes")
+    if not taken:
+        out.say(f"Nothing changes for it until a person says so: sereno operation contract {change.operation} --yes")

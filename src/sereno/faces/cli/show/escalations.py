@@ -53,19 +53,23 @@ def escalation_row(question: Escalation) -> dict[str, Any]:
 def list_escalations(out: Output, questions: Sequence[Escalation], now: datetime) -> None:
     """One line a question."""
     out.table(
-        ["escalation", "state", "category", "job", "answer by", "options"],
+        ["escalation", "operation", "state", "category", "job", "answer by, or answer"],
         [
             (
                 question.id,
+                question.operation,
                 question.state,
                 question.category,
                 question.statement.get("job") or "-",
-                away(question.answer_by, now),
-                " ".join(option.key for option in question.options),
+                _answered(question) if question.state != "open" else away(question.answer_by, now),
             )
             for question in questions
         ],
     )
+
+
+def _answered(question: Escalation) -> str:
+    return "nobody answered" if question.answer is None else str(question.answer.get("option") or "-")
 
 
 def show_statement(out: Output, question: Escalation, now: datetime) -> None:
@@ -95,8 +99,9 @@ def show_escalation(out: Output, question: Escalation, now: datetime) -> None:
 def _headline(out: Output, question: Escalation, now: datetime) -> None:
     """What is asked, in the words of the reason; and until when."""
     said = question.statement
-    job = safe(said.get("job")) if said.get("job") else "without an id"
-    out.say(f"Job {job} at {safe(said.get('contract'))} needs a decision: {question.category}")
+    contract = safe(said.get("contract"))
+    what = f"Job {safe(said['job'])} at {contract}" if said.get("job") else f"The submit of {question.operation} to {contract}"
+    out.say(f"{what} needs a decision: {question.category}")
     out.paragraph(str(said.get("reason")), indent="  ")
     asked = f"answer by {out.time(question.answer_by)} ({away(question.answer_by, now)}); silence means stop"
     out.say(f"  {question.id} is {question.state}" + (f"; {asked}" if question.state == "open" else ""))
@@ -107,7 +112,8 @@ def _known(out: Output, question: Escalation) -> None:
     rows: list[tuple[str, object]] = [(label, said.get(name)) for name, label in _LABELS.items()]
     for name, label in zip(_COUNTED, ("requests", "transport failures", "throttled answers"), strict=True):
         rows.append((label, f"{said.get(f'{name}_used')} of {said.get(f'{name}_max')}"))
-    rows += [(label, _instant(out, said.get(name))) for name, label in _INSTANTS.items()]
+    looked = [name for name in _INSTANTS if name != "not_before" or said.get("job")]  # without a job there is nothing to look at
+    rows += [(_INSTANTS[name], _instant(out, said.get(name))) for name in looked]
     more = [name for name in said if name not in _SHOWN and not isinstance(said[name], dict | list)]
     rows += [(name.replace("_", " "), said[name]) for name in more]
     rows.append(("digest", question.digest[:16]))

@@ -8,6 +8,7 @@ from sereno.core.call import CallKind
 from sereno.core.escalation import Category
 from sereno.core.operation import Operation, OperationState
 from sereno.core.record import CallRecord, DeliveryRecord, OperationRecord
+from sereno.core.waiting.lifecycle import TERMINAL
 from sereno.faces.cli.output import EXIT_ESCALATED, EXIT_INTERRUPTED, EXIT_JOB_FAILED, EXIT_LIMIT, EXIT_OK, Output, safe
 from sereno.faces.cli.show.words import CALLS, DELAYS, away, soon
 
@@ -17,9 +18,10 @@ LIMITS = frozenset(
         Category.BUSINESS_DEADLINE_EXCEEDED,
         Category.REQUEST_BUDGET_EXHAUSTED,
         Category.RATE_LIMITED,
+        Category.PROVIDER_UNREACHABLE,
     }
 )
-"""Categories that a limit of ours ended: exit code 5."""
+"""Categories that a limit of ours ended, a deadline or a budget: exit code 5. A person is asked then too."""
 
 _CODES = {
     OperationState.SUBMITTING: EXIT_INTERRUPTED,
@@ -120,7 +122,7 @@ def list_operations(out: Output, records: Sequence[OperationRecord], now: dateti
                 record.operation.job_id or "-",
                 record.operation.last_state or "-",
                 _used(record.operation),
-                _next(record.operation, now),
+                _next(out, record, now),
             )
             for record in records
         ],
@@ -132,7 +134,10 @@ def _used(operation: Operation) -> str:
     return f"{operation.spend.status_requests}/{most}" if most else "call-back"
 
 
-def _next(operation: Operation, now: datetime) -> str:
+def _next(out: Output, record: OperationRecord, now: datetime) -> str:
+    operation = record.operation
+    if record.leased_until is not None and record.leased_until > now:
+        return f"held until {out.time(record.leased_until)}"
     return soon(operation.next_poll_at if operation.state is OperationState.WAITING else None, now)
 
 
@@ -153,7 +158,7 @@ def show_operation(
             ("user", operation.user),
             ("created", out.time(operation.created_at)),
             ("started", out.time(operation.started_at)),
-            ("deadline", f"{out.time(allowance.deadline_at)} ({away(allowance.deadline_at, now)})"),
+            ("deadline", _deadline(out, operation, now)),
             ("business deadline", "none" if allowance.business_deadline_at is None else out.time(allowance.business_deadline_at)),
             ("status requests", _requests(operation)),
             ("transport failures", f"{spend.transport_failures} of {allowance.max_transport_failures} used"),
@@ -162,6 +167,7 @@ def show_operation(
             ("last HTTP status", operation.last_http_status or "none yet"),
             ("last checked", out.time(operation.last_checked_at)),
             ("next look", _look(out, operation, now)),
+            ("held", _held(out, record, now)),
             ("expires", out.time(operation.expires_at)),
             ("result", operation.result_ref or "none"),
             ("error", " ".join(part for part in (operation.error_code, operation.error_text) if part)),
@@ -174,6 +180,18 @@ def show_operation(
     if operation.open_escalation is not None:
         out.say()
         out.say(f"A person is asked: sereno escalation show {operation.open_escalation.id}")
+
+
+def _deadline(out: Output, operation: Operation, now: datetime) -> str:
+    """The deadline, and how far it is while the wait is open."""
+    at = operation.allowance.deadline_at
+    return out.time(at) if operation.state in TERMINAL else f"{out.time(at)} ({away(at, now)})"
+
+
+def _held(out: Output, record: OperationRecord, now: datetime) -> str | None:
+    """Until when a process has it; after that another one may take it over."""
+    until = record.leased_until
+    return None if until is None or until <= now else f"until {out.time(until)}; then taken over if its process is gone"
 
 
 def _requests(operation: Operation) -> str:
@@ -230,6 +248,12 @@ def progress_line(operation: Operation, now: datetime) -> str:
     if operation.next_poll_at is None or operation.next_poll_at <= now:
         return f"{state}, {used}, looking now"
     return f"{state}, {used}, next look {away(operation.next_poll_at, now)}: {DELAYS[operation.delay_source]}"
+
+
+def stands_line(operation: Operation, now: datetime) -> str:
+    """The operation with its state and where it stands, the state named once."""
+    said = progress_line(operation, now).removeprefix(f"{operation.state}: ")
+    return f"{operation.id} is {operation.state}: {said}"
 
 
 def show_end(out: Output, operation: Operation) -> None:

@@ -1,5 +1,6 @@
 """The story of one operation, told from the journal alone (W26)."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -62,7 +63,8 @@ def _headline(facts: Mapping[str, Json]) -> str:
         return f"parked, a fault of Sereno's own: {safe(facts.get('reason'), most=600)}"
     if "state_before" not in facts:
         return safe(facts.get("reason") or word, most=600)
-    return f"{_seen(facts)}; state {facts.get('state_before')} → {facts.get('state')}"
+    before, after = facts.get("state_before"), facts.get("state")
+    return f"{_seen(facts)}; state {after}" if before == after else f"{_seen(facts)}; state {before} → {after}"
 
 
 def _seen(facts: Mapping[str, Json]) -> str:
@@ -93,13 +95,14 @@ def _called(facts: Mapping[str, Json], call: Mapping[str, object]) -> str:
 
 def _details(out: Output, entry: JournalEntry) -> list[str]:
     facts = entry.facts
-    word, lines = facts.get("decision"), []
+    word, lines, looks = facts.get("decision"), [], _instant(facts.get("next_poll_at"))
     if "state_before" in facts and word not in ("answered", "parked"):
-        lines.append(f"why: {safe(facts.get('reason') if word in _ASKED else word, most=600)}")
+        lines.append(f"why: {safe(_why(facts, looks), most=600)}")
     lines += _beside(facts)
-    looks = _instant(facts.get("next_poll_at"))
     if looks is not None and facts.get("state") == "waiting":
         because_of = DELAYS.get(str(facts.get("delay_source")), str(facts.get("delay_source")))
+        if word == "pushed" and str(facts.get("reason")).endswith("comes sooner"):
+            because_of = "because of the call-back"
         lines.append(f"next look: {out.time(looks)} (in {brief(looks - entry.at)}); {because_of}")
     if facts.get("max_status_requests"):
         used = f"requests: {facts.get('status_requests_used')} of {facts['max_status_requests']}"
@@ -108,6 +111,17 @@ def _details(out: Output, entry: JournalEntry) -> list[str]:
     if facts.get("escalation") and word != "answered":
         lines.append(f"a person is asked: {facts['escalation']}")
     return lines
+
+
+_PLANNED = re.compile(r"; (first|next) look at [^;]*$")
+"""The end of a reason that says what the line of the next look says too."""
+
+
+def _why(facts: Mapping[str, Json], looks: datetime | None) -> Json:
+    word = facts.get("decision")
+    if word in _ASKED:
+        return facts.get("reason")
+    return _PLANNED.sub("", word) if looks is not None and isinstance(word, str) else word
 
 
 def _beside(facts: Mapping[str, Json]) -> list[str]:
