@@ -424,7 +424,7 @@ class NewOperation:
 
 @dataclass(frozen=True, slots=True)
 class NewSubmit:
-    """A submit to be. The same `key` in the same contract and account gives the first operation back, whatever its state."""
+    """A submit to be. The same `key` in the same contract, account and parameters gives the first operation back, whatever its state."""
 
     input: Json
     key: str
@@ -491,7 +491,7 @@ class DefinitionStore(Protocol):
         ...
 
     async def register(self, who: Principal, new: NewOperation) -> tuple[OperationRecord, bool]:
-        """Stores an operation, or returns the open one for (contract, account, job) with its used counters; True = it is new (W39).
+        """Stores an operation, or returns the open one for (contract, account, parameters, job) with its used counters; True = it is new (W39).
         Raises NotNow when the open one has another fingerprint."""
         ...
 

@@ -135,7 +135,7 @@ async def test_I17_the_database_holds_one_call_for_a_key_and_one_open_call_for_a
     """Whatever the code does: dedupe key, submit key and open call are unique by index."""
     await submitting(stage)
     copy = (
-        "INSERT INTO provider_call SELECT workspace, 'call_x', operation, contract, account, kind, {number}, {dedupe}, key, input,"
+        "INSERT INTO provider_call SELECT workspace, 'call_x', operation, contract, account, parameters, kind, {number}, {dedupe}, key, input,"
         " statement, {state}, attempts, first_sent_at, answer, answered_at, created_at, updated_at FROM provider_call"
     )
     for values in (
@@ -265,8 +265,8 @@ async def test_W19_a_question_keeps_the_submit_that_a_person_may_still_allow(sta
 
 async def test_W39_a_job_of_another_open_operation_is_refused_before_anything_is_written(stage: Stage) -> None:
     """The fence stands, so that another decision can be committed; the call's answer is not lost."""
-    taken = await stage.operation("job-9", first_look=stage.now + MINUTE)
-    operation = await submitting(stage)
+    taken = await stage.operation("job-9", first_look=stage.now + MINUTE, parameters={"owner": "anna", "region": "eu"})
+    operation = await submitting(stage)  # the answer adds the region
     work = await stage.claim_operation()
     before = await stage.sql("SELECT * FROM operation ORDER BY id")
     with pytest.raises(AlreadyExists) as found:
@@ -278,6 +278,17 @@ async def test_W39_a_job_of_another_open_operation_is_refused_before_anything_is
     await stage.work.commit_operation(work, decision)
     record = await stage.store.reads.operation(ANNA, operation)
     assert (record.operation.state, record.operation.job_id) == (OperationState.ESCALATED, "")
+
+
+async def test_W39_a_job_id_that_is_open_under_other_parameters_is_another_job(stage: Stage) -> None:
+    """Each parameter names a space of job ids: two submits whose answers say run-1 are two waits, and so are two with one key."""
+    first = await submitting(stage, parameters={"dag": "a"})
+    second = await submitting(stage, parameters={"dag": "b"}, fingerprint="submit-b")
+    for work in [*await stage.claim()]:
+        await stage.work.commit_operation(work, accepted(work, stage.now, "run-1"))
+    rows = await stage.sql("SELECT id, job_id, parameters FROM operation ORDER BY id")
+    assert [(row["id"], row["job_id"]) for row in rows] == [(first, "run-1"), (second, "run-1")]
+    assert len({row["parameters"] for row in rows}) == 2
 
 
 async def test_W39_a_job_whose_operation_has_ended_may_be_named_again(stage: Stage) -> None:

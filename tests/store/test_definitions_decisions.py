@@ -91,7 +91,7 @@ async def test_W05_W46_a_registered_operation_shows_all_it_was_given(world: Worl
 
 
 async def test_W39_registering_again_attaches_to_the_open_one_and_widens_nothing(world: World) -> None:
-    """The same (contract, account, job) returns the operation with its used counters, whatever limits come with it (W42)."""
+    """The same (contract, account, parameters, job) returns the operation with its used counters, whatever limits come with it (W42)."""
     first, _ = await world.definitions.register(ANNA, new_operation())
     await world.sql("UPDATE operation SET status_requests_used = 4")
     again, is_new = await world.definitions.register(BEN, new_operation(allowance=allowance(max_status_requests=99)))
@@ -109,6 +109,17 @@ async def test_W39_another_fingerprint_is_a_contradiction(world: World) -> None:
     assert (found.value.code, found.value.subject) == ("contradiction", first.operation.id)
     other, is_new = await world.definitions.register(ANNA, new_operation(account="other", fingerprint="another"))
     assert is_new and other.operation.id != first.operation.id
+
+
+async def test_W39_the_same_job_id_under_other_parameters_is_another_job(world: World) -> None:
+    """Build 12 of two Jenkins jobs: two waits; registering one again, however its parameters are ordered, gives its own back."""
+    one, _ = await world.definitions.register(ANNA, new_operation(parameters={"job": "a", "base": "https://one"}))
+    two, is_new = await world.definitions.register(
+        ANNA, new_operation(parameters={"job": "b", "base": "https://one"}, fingerprint="b")
+    )
+    again, is_again = await world.definitions.register(ANNA, new_operation(parameters={"base": "https://one", "job": "a"}))
+    assert is_new and two.operation.id != one.operation.id
+    assert not is_again and again.operation.id == one.operation.id
 
 
 async def test_W39_a_closed_operation_does_not_hold_its_job(world: World) -> None:

@@ -8,14 +8,17 @@ from sereno.core.call import CallKind
 from sereno.core.errors import InvariantBroken, NotNow
 from sereno.core.operation import Operation
 from sereno.core.values import Json
-from sereno.store.codec import dumps
+from sereno.ports import NewOperation
+from sereno.store.codec import dump_parameters, dumps
 from sereno.store.definitions.request import Request
 
 _INSERT = """
 INSERT INTO provider_call (
-    workspace, id, operation, contract, account, kind, number, dedupe_key, key, input, statement, state, created_at, updated_at
+    workspace, id, operation, contract, account, parameters, kind, number, dedupe_key, key, input, statement, state, created_at,
+    updated_at
 ) VALUES (
-    :workspace, :id, :operation, :contract, :account, :kind, :number, :dedupe_key, :key, :input, :statement, 'queued', :now, :now
+    :workspace, :id, :operation, :contract, :account, :parameters, :kind, :number, :dedupe_key, :key, :input, :statement, 'queued',
+    :now, :now
 )
 """
 _LAST = (
@@ -24,17 +27,18 @@ _LAST = (
 )
 _SAME_KEY = (
     "SELECT operation, input FROM provider_call WHERE workspace = ? AND contract = ? AND account = ? AND key = ?"
-    " AND kind = 'submit' AND number = 1"
+    " AND parameters = ? AND kind = 'submit' AND number = 1"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
-    """One call to queue; `input` is JSON text as stored."""
+    """One call to queue; `parameters` and `input` are JSON text as stored."""
 
     operation: str
     contract: str
     account: str
+    parameters: str
     kind: CallKind
     number: int
     key: str
@@ -57,6 +61,7 @@ def queue(request: Request, new: NewCall, statement: Mapping[str, Json]) -> str:
         "operation": new.operation,
         "contract": new.contract,
         "account": new.account,
+        "parameters": new.parameters,
         "kind": str(new.kind),
         "number": new.number,
         "dedupe_key": new.dedupe_key,
@@ -91,6 +96,7 @@ def queue_again(
         operation=operation.id,
         contract=operation.contract,
         account=operation.account,
+        parameters=dump_parameters(operation.parameters),
         kind=kind,
         number=1 if last is None else last["number"] + 1,
         key=last["key"] if again and last is not None else "",
@@ -99,7 +105,8 @@ def queue_again(
     return queue(request, new, statement)
 
 
-def same_submit(request: Request, contract: str, account: str, key: str) -> Row | None:
+def same_submit(request: Request, new: NewOperation, key: str) -> Row | None:
     """The operation that was submitted first under a key, with its input; whatever became of it."""
-    row: Row | None = request.connection.execute(_SAME_KEY, (request.workspace, contract, account, key)).fetchone()
+    named = (request.workspace, new.contract, new.account, key, dump_parameters(new.parameters))
+    row: Row | None = request.connection.execute(_SAME_KEY, named).fetchone()
     return row

@@ -21,7 +21,7 @@ from sereno.store.pools import ensure_pool, wake_pool
 def register(request: Request, new: NewOperation) -> tuple[str, bool]:
     """Stores an operation with its limits before anything is asked; returns its id and True.
 
-    Where one is open for (contract, account, job) and is the same request, that one is returned with its limits and counters as
+    Where one is open for (contract, account, parameters, job) and is the same request, that one is returned with its limits and counters as
     they are, and False: registering again never widens a limit. Another fingerprint raises NotNow with code `contradiction`. A submit
     under a key that was used before gives the first operation back, whatever became of it; with another input it is a contradiction.
     """
@@ -30,7 +30,7 @@ def register(request: Request, new: NewOperation) -> tuple[str, bool]:
         if found["fingerprint"] != new.fingerprint:
             raise NotNow(
                 f"job {new.job_id!r} is being waited for already, but the original request was another one (contract, account,"
-                " job, URL); nothing was registered and nothing was sent",
+                " parameters, job, URL); nothing was registered and nothing was sent",
                 subject=found["id"],
                 hint=f"look at it with: sereno operation show {found['id']}",
                 code="contradiction",
@@ -85,7 +85,7 @@ def _submit_facts(new: NewOperation, call: str | None) -> dict[str, Json]:
 
 def _same_submit(request: Request, new: NewOperation, submit: NewSubmit) -> Row | None:
     """The operation that was submitted under this key. Raises NotNow where that was another request."""
-    call = same_submit(request, new.contract, new.account, submit.key)
+    call = same_submit(request, new, submit.key)
     if call is None:
         return None
     row: Row | None = request.connection.execute(
@@ -108,6 +108,7 @@ def _queue_submit(request: Request, new: NewOperation, submit: NewSubmit, operat
         operation=operation,
         contract=new.contract,
         account=new.account,
+        parameters=dump_parameters(new.parameters),
         kind=CallKind.SUBMIT,
         number=1,
         key=submit.key,
@@ -134,8 +135,8 @@ def _refuse_previous(request: Request, new: NewOperation) -> None:
 def _open_one(request: Request, new: NewOperation) -> Row | None:
     row: Row | None = request.connection.execute(
         "SELECT id, fingerprint FROM operation WHERE workspace = ? AND contract = ? AND account = ? AND job_id = ?"
-        " AND state IN ('submitting', 'waiting', 'escalated') AND job_id <> ''",
-        (request.workspace, new.contract, new.account, new.job_id),
+        " AND parameters = ? AND state IN ('submitting', 'waiting', 'escalated') AND job_id <> ''",
+        (request.workspace, new.contract, new.account, new.job_id, dump_parameters(new.parameters)),
     ).fetchone()
     return row
 

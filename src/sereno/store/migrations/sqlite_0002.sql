@@ -29,7 +29,8 @@ ALTER TABLE operation ADD COLUMN
             ELSE max(min(deadline_at, coalesce(business_deadline_at, deadline_at)), coalesce(lease_until, 0))
         END
     ) VIRTUAL;
-CREATE UNIQUE INDEX operation_open ON operation (workspace, contract, account, job_id)
+-- A provider numbers jobs inside what its parameters name: one Jenkins job, one namespace, one host (`base`). Parameters are canonical JSON.
+CREATE UNIQUE INDEX operation_open ON operation (workspace, contract, account, job_id, parameters)
     WHERE state IN ('submitting', 'waiting', 'escalated') AND job_id <> '';
 CREATE INDEX operation_claim ON operation (workspace, pool, priority, due, id) WHERE state IN ('submitting', 'waiting') AND due IS NOT NULL;
 CREATE INDEX operation_close ON operation (close_at, workspace, id) WHERE close_at IS NOT NULL;
@@ -52,6 +53,7 @@ CREATE TABLE provider_call (
     operation TEXT NOT NULL,
     contract TEXT NOT NULL,
     account TEXT NOT NULL,
+    parameters TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('submit', 'cancel')),
     number INTEGER NOT NULL,
     dedupe_key TEXT NOT NULL,
@@ -69,5 +71,5 @@ CREATE TABLE provider_call (
 ) STRICT;
 CREATE UNIQUE INDEX call_dedupe ON provider_call (workspace, dedupe_key);
 CREATE UNIQUE INDEX call_open ON provider_call (workspace, operation) WHERE state IN ('queued', 'sending');
-CREATE UNIQUE INDEX call_key ON provider_call (workspace, contract, account, key) WHERE kind = 'submit' AND number = 1;
+CREATE UNIQUE INDEX call_key ON provider_call (workspace, contract, account, key, parameters) WHERE kind = 'submit' AND number = 1;
 CREATE INDEX call_listed ON provider_call (workspace, operation, id);

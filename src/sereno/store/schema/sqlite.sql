@@ -164,7 +164,7 @@ CREATE INDEX operation_leased ON operation (workspace, pool, lease_until) WHERE 
 
 CREATE INDEX operation_listed ON operation (workspace, state, id);
 
-CREATE UNIQUE INDEX operation_open ON operation (workspace, contract, account, job_id)
+CREATE UNIQUE INDEX operation_open ON operation (workspace, contract, account, job_id, parameters)
     WHERE state IN ('submitting', 'waiting', 'escalated') AND job_id <> '';
 
 CREATE TABLE poll (
@@ -264,6 +264,7 @@ CREATE TABLE provider_call (
     operation TEXT NOT NULL,
     contract TEXT NOT NULL,
     account TEXT NOT NULL,
+    parameters TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('submit', 'cancel')),
     number INTEGER NOT NULL,
     dedupe_key TEXT NOT NULL,
@@ -282,7 +283,7 @@ CREATE TABLE provider_call (
 
 CREATE UNIQUE INDEX call_dedupe ON provider_call (workspace, dedupe_key);
 
-CREATE UNIQUE INDEX call_key ON provider_call (workspace, contract, account, key) WHERE kind = 'submit' AND number = 1;
+CREATE UNIQUE INDEX call_key ON provider_call (workspace, contract, account, key, parameters) WHERE kind = 'submit' AND number = 1;
 
 CREATE INDEX call_listed ON provider_call (workspace, operation, id);
 

@@ -97,7 +97,7 @@ WHERE workspace = :workspace AND id = :id;
 SELECT o.id FROM operation AS mine CROSS JOIN operation AS o
     ON o.workspace = mine.workspace AND o.contract = mine.contract AND o.account = mine.account
 WHERE mine.workspace = :workspace AND mine.id = :id AND o.id <> mine.id AND o.job_id = :job_id
-    AND o.state IN ('submitting', 'waiting', 'escalated') AND o.job_id <> '';
+    AND o.parameters = :parameters AND o.state IN ('submitting', 'waiting', 'escalated') AND o.job_id <> '';
 
 -- name: settle_call
 UPDATE provider_call SET state = :state, answer = coalesce(:answer, answer), answered_at = coalesce(:answered_at, answered_at),

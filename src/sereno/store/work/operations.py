@@ -9,7 +9,7 @@ from sereno.core.call import CallKind, CallOutcome
 from sereno.core.errors import AlreadyExists
 from sereno.core.escalation import Escalation
 from sereno.core.observation import DelaySource, Observation
-from sereno.core.operation import OperationDecision, OperationState
+from sereno.core.operation import Job, OperationDecision, OperationState
 from sereno.core.values import Json
 from sereno.core.waiting.lifecycle import LIVE, TERMINAL
 from sereno.core.work import OperationWork
@@ -90,17 +90,22 @@ def commit_operation(connection: sqlite3.Connection, commit: OperationCommit, no
 
 
 def _refuse_taken_job(connection: sqlite3.Connection, commit: OperationCommit) -> None:
-    """W39: one open operation for one job."""
+    """W39: one open operation for one job of the same contract, account and parameters, as they are once the answer is merged."""
     job = commit.decision.job
     if job is None:
         return
-    other = connection.execute(named("commit")["other_with_job"], {**commit.key, "job_id": job.job_id}).fetchone()
+    named_by = {**commit.key, "job_id": job.job_id, "parameters": _parameters(commit, job)}
+    other = connection.execute(named("commit")["other_with_job"], named_by).fetchone()
     if other is not None:
         raise AlreadyExists(
             f"the job that the submit's answer named is being waited for by {other[0]}; nothing was written",
             subject=other[0],
             code="job_taken",
         )
+
+
+def _parameters(commit: OperationCommit, job: Job) -> str:
+    return dump_parameters({**commit.work.operation.parameters, **job.parameters})
 
 
 def _planned(commit: OperationCommit, fence: Values, now: int) -> _Plan:
@@ -222,7 +227,7 @@ def _settle(connection: sqlite3.Connection, commit: OperationCommit, fence: Valu
         job = {
             "job_id": decision.job.job_id,
             "url": decision.job.url,
-            "parameters": dump_parameters({**operation.parameters, **decision.job.parameters}),
+            "parameters": _parameters(commit, decision.job),
             "submitted_at": micros(decision.received_at),
         }
         connection.execute(named("commit")["name_job"], {**commit.key, **job})
