@@ -160,6 +160,15 @@ def _checked_base(base: str) -> str:
     return base.rstrip("/")
 
 
+def plain_base(base: str) -> str:
+    """Writes a base URL in one way: scheme and host in lower case, no default port, no slash at the end. What is no base URL stays."""
+    try:
+        checked = _checked_base(base)
+        return origin_of(checked) + urlsplit(checked).path
+    except ValueError:
+        return base
+
+
 def _path_of(template: str) -> str:
     return template.removeprefix(BASE) if template.startswith(BASE) else "/" + template.split("/", 3)[3]
 
