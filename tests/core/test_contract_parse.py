@@ -172,8 +172,8 @@ FAULTS: list[tuple[str, object, str, str]] = [
     ("limits.requests", 5000, "limits.requests", "5000 requests at least 2s apart take 2h46m38s"),
     ("cancel.effects", ..., "cancel.effects", "is missing"),
     ("expiry.counted_from", "start", "expiry.counted_from", "not valid"),
-    ("title", date(2026, 1, 1), "document", "dates and durations as text"),
-    ("version", float("nan"), "document", "something other"),
+    ("title", date(2026, 1, 1), "title", "is a date or a time"),
+    ("version", float("nan"), "version", "not a number"),
 ]
 
 
@@ -297,3 +297,18 @@ def test_no_document_makes_the_reader_raise(key: str, value: Json) -> None:
     """Whatever stands in a section, the answer is a contract or a list of faults."""
     found = parse_contract({**GOOD, key: value}, dotted)
     assert isinstance(found, Contract) or len(found) >= 1
+
+
+def test_W03_a_fault_says_what_helps() -> None:
+    """Where one key mends it, the hint names the key."""
+    document = changed("states", {"pending": ["busy"], "success": ["done"]}) | {"rules": []}
+    status = document["status"]
+    assert isinstance(status, dict)
+    document["status"] = {**status, "url": "https://api.acme.example/{zoo}/{job_id}"}
+    document["submit"] = {"idempotency": {"place": "header", "name": "Idempotency-Key", "window": "24h"}}
+    read = parse_contract(document, dotted)
+    assert not isinstance(read, Contract)
+    hints = {fault.where: fault.hint for fault in read}
+    assert hints["status.url"] == "list it in status.parameters"
+    assert hints["states.failure"] == "where no word means failure, write no_failure with the reason"
+    assert "replay" in str(hints["submit.idempotency.duplicate"]) and "reject" in str(hints["submit.idempotency.duplicate"])

@@ -247,3 +247,11 @@ def test_W09_the_limits_of_the_contract_hold_for_a_saved_answer() -> None:
         seen({"id": "j-1", "status": "done", "url": "https://x.example/a"}, Asking(after=timedelta(hours=2)))[3]
         == "deadline_exceeded"
     )
+
+
+def test_W16_a_job_that_should_not_be_found_yet_says_when_it_was_asked() -> None:
+    """Without `after` an answer comes at 60 s, when a short grace is over: the difference names the key."""
+    text = TEXT + '[[http]]\nstatus = "404"\nmeaning = "not_found_yet"\ngrace = "30s"\n'
+    case = '[[case]]\nname = "new"\nanswer = { status = 404, json = {} }\nexpect = { kind = "not_found_yet" }\n'
+    assert 'add after = "5s"' in tried(case, text)["new"][-1]
+    assert tried(case + 'after = "5s"\n', text) == {"new": []}

@@ -180,7 +180,12 @@ def _read_idempotency(table: Table) -> Idempotency:
         table.fault("name", "must be a dotted place in the body, such as parameters.key")
     if place is KeyPlace.JOB_ID and name and "{key}" not in name:
         table.fault("name", "must say how the answer's id is built from {key}")
-    duplicate = Duplicate(table.one_of("duplicate", tuple(Duplicate)))
+    if not table.has("duplicate"):
+        says = "is missing: what does the provider do with a key that it has seen?"
+        table.fault(
+            "duplicate", says, '"replay": it answers with the first job again; "reject": it refuses, as [submit.duplicate] says'
+        )
+    duplicate = Duplicate(table.one_of("duplicate", tuple(Duplicate), Duplicate.REPLAY))
     if not table.has("window"):
         table.fault("window", "is missing: how long the provider keeps keys")
     form = KeyForm(table.one_of("form", tuple(KeyForm), KeyForm.PLAIN))

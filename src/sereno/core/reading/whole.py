@@ -18,6 +18,7 @@ from sereno.core.values import format_duration
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 RESERVED = ("job_id", "base", "key", "value", "input", "null")
 """Names that templates give a meaning of their own."""
+_NO_PARAMETER = re.compile(r"\{([a-z][a-z0-9_]*)\} is not a parameter", re.ASCII)
 _HTTP_WORD = re.compile(r"[2-5]\d\d", re.ASCII)
 
 
@@ -83,8 +84,14 @@ def _check_templates(contract: Contract, top: Table) -> None:
             problems.append((where, "{value} does not occur in it"))
     for where, problem in problems:
         if problem is not None:
-            top.fault(where, problem)
+            top.fault(where, problem, _listing(problem))
     _check_occurrence(contract, top)
+
+
+def _listing(problem: str) -> str | None:
+    """What helps where a template names no parameter: a name of the contract's own can become one."""
+    named = _NO_PARAMETER.match(problem)
+    return "list it in status.parameters" if named is not None and named[1] not in RESERVED else None
 
 
 def _call_problems(used: _Used) -> Iterator[tuple[str, str | None]]:
@@ -161,7 +168,8 @@ def _check_words(contract: Contract, top: Table) -> None:
         needed.append(Meaning.FAILURE)
     for meaning in needed:
         if meaning not in meanings:
-            top.fault(f"states.{meaning.value}", f"names no word: a contract says what {meaning.value} looks like")
+            hint = "where no word means failure, write no_failure with the reason" if meaning is Meaning.FAILURE else None
+            top.fault(f"states.{meaning.value}", f"names no word: a contract says what {meaning.value} looks like", hint)
     if contract.state.kind == "http":
         _check_http_words(contract.states, top)
     for spelling in contract.state.aliases:

@@ -12,12 +12,12 @@ from typing import cast
 
 from sereno.core.budget import Allowance, Spend
 from sereno.core.call import CallAnswer, CallKind, CallState, ProviderCall
-from sereno.core.contract import Contract, fill_body, fill_call, status_url
+from sereno.core.contract import Contract, Meaning, fill_body, fill_call, status_url
 from sereno.core.errors import Fault, SetupError
 from sereno.core.observation import Asked, DelaySource, HttpReply, Observation, read_observation
 from sereno.core.operation import Operation, OperationState
 from sereno.core.reading.document import UNDECIDED, Table
-from sereno.core.values import Json, canonical, parse_duration
+from sereno.core.values import Json, canonical, format_duration, parse_duration
 from sereno.core.waiting.answering import read_call
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -169,7 +169,24 @@ def _tried_look(contract: Contract, case: Case) -> Tried:
         seen = look(contract, case)
     except ValueError as error:
         return Tried(name, "case", "", None, "", [f"cannot be tried: {error}"])
-    return Tried(name, "case", seen.kind.value, seen.state, seen.reason, list(differences(seen, case["expect"])))
+    return Tried(
+        name,
+        "case",
+        seen.kind.value,
+        seen.state,
+        seen.reason,
+        [*differences(seen, case["expect"]), *_too_late(contract, case, seen)],
+    )
+
+
+def _too_late(contract: Contract, case: Case, seen: Observation) -> Iterator[str]:
+    """Says why a case that wants a job not to be found yet is not read so: without `after` it comes when the grace may be over."""
+    wanted = cast(Mapping[str, Json], case["expect"]).get("kind")
+    if wanted != Meaning.NOT_FOUND_YET.value or wanted == seen.kind.value or "after" in case:
+        return
+    grace = [one.grace for one in contract.signatures if one.meaning is Meaning.NOT_FOUND_YET and one.grace is not None]
+    if grace and max(grace) <= AFTER:
+        yield f'the answer comes {format_duration(AFTER)} after the start where the case does not say: add after = "5s" to the case'
 
 
 def _tried_submit(contract: Contract, case: Case) -> Tried:
@@ -222,7 +239,7 @@ def look(contract: Contract, case: Case) -> Observation:
     url = address(contract, case)
     asked = Asked(
         job_id=str(case.get("job_id", JOB)),
-        started_at=NOW - parse_duration(str(case.get("after", "60s"))),
+        started_at=NOW - parse_duration(str(case.get("after", format_duration(AFTER)))),
         url=url,
         parameters=texts(case.get("parameters")),
         not_found=int(str(case.get("not_found", 0))),

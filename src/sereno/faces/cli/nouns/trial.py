@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sereno.core.errors import Fault, NotFound, SetupError
+from sereno.core.observation import ObservationKind
 from sereno.core.values import parse_duration
 from sereno.faces.cli.given import read_given
 from sereno.faces.cli.output import EXIT_BUG, EXIT_OK, Output
@@ -101,6 +102,8 @@ def _try_answer(contracts: "Contracts", out: Output, file: Path, answer: Path, f
     asking = Asking(flags.job_id, after, _pairs(flags.param))
     found = contracts.foresee(file, contracts.answer(read_given("--answer", f"@{answer}", MOST_ANSWER), answer.name), asking)
     show_foreseen(out, found)
+    if found.observation.kind is ObservationKind.UNKNOWN_OPERATION:
+        out.say(f"The answer is read as one of {flags.after} after the start; --after 5s reads it as an early one.")
     row: dict[str, Any] = {"file": str(file), "answer": str(answer), "job_id": found.job_id, "observation": found.observation}
     decided = {"state": found.decision.state, "category": found.decision.category, "reason": found.decision.reason}
     looks = {"earliest": found.earliest, "latest": found.latest, "source": found.decision.delay_source}
