@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -82,6 +83,17 @@ def derive_name(text: str) -> str:
     words = [word for word in re.split(r"[^a-z0-9]+", shown) if word and word not in _WEAK]
     name = "-".join(words)[:40].strip("-")
     return name or "poll"
+
+
+def own_secrets_of(deps: Deps, value: object, place: str) -> list[Fault]:
+    """The same as `secrets_of`, and each text that holds the value of a configured credential which can be read here (I27)."""
+    for name in deps.loaded.settings.credentials:
+        deps.learn(name)
+
+    def check(text: str) -> str | None:
+        return deps.secret_check(text) or ("it holds the value of a configured credential" if deps.redact(text) != text else None)
+
+    return secrets_of(replace(deps, secret_check=check), value, place)
 
 
 def secrets_of(deps: Deps, value: object, place: str) -> list[Fault]:

@@ -17,7 +17,7 @@ from sereno.core.waiting.lifecycle import LIVE
 from sereno.ports import NewOperation, NewSubmit, Page
 from sereno.service.actions import resolve_actions
 from sereno.service.deps import Deps
-from sereno.service.guess import secrets_of
+from sereno.service.guess import own_secrets_of
 from sereno.service.pools import hold_pools
 from sereno.service.waiting import changes, submits
 from sereno.service.waiting.changes import ContractChange, Proposal
@@ -26,6 +26,7 @@ from sereno.service.waiting.wanted import (
     Wanted,
     WantedSubmit,
     account_of,
+    address_hint,
     allowance_of,
     carrier_faults,
     credential_faults,
@@ -33,8 +34,11 @@ from sereno.service.waiting.wanted import (
     pool_of,
     read_document,
     refuse_address,
+    refuse_naive,
     refuse_unproven,
     texts_of,
+    unsigned_faults,
+    unsigned_warnings,
     warnings_of,
 )
 
@@ -73,6 +77,7 @@ class _Agreed:
     pool: str
     limits: Limits
     actions: Sequence[ActionRef]
+    warnings: Sequence[str]
 
 
 class Operations:
@@ -82,15 +87,15 @@ class Operations:
         self._deps = deps
 
     async def register(self, wanted: Wanted) -> Registered:
-        """Stores limits and first look; sends nothing. The same contract, account and job gives the open operation back (W39).
+        """Stores limits and first look; sends nothing. The same contract, account, parameters and job gives the open operation back (W39).
 
         Raises NotFound (contract), SetupError (limits, parameters), RequestError (no evidence), NotNow (another request's job).
         """
         deps = self._deps
         document = read_document(deps, wanted)
         contract = deps.plugins.contracts.contract(document)
-        faults = secrets_of(deps, {"job": wanted.job_id}, "wait")
-        url = _url(contract, wanted, faults)
+        faults = own_secrets_of(deps, {"job": wanted.job_id}, "wait")
+        url = _url(deps, contract, wanted, faults)
         agreed = self._agree(wanted, document, url, faults)
         new = _new_wait(deps, wanted, agreed=agreed, url=url, now=await deps.definitions.now())
         return await self._store(new, agreed)
@@ -107,8 +112,8 @@ class Operations:
         submit = submits.submit_of(contract)
         wanted = wanted if wanted.key is not None else replace(wanted, key=submits.new_key(deps, submit))
         faults = submits.check_submit(contract, submit, wanted)
-        faults += secrets_of(deps, {"input": wanted.input, "key": wanted.key}, "submit")
-        url = submits.submit_url(contract, submit, wanted, faults) if not faults else ""
+        faults += own_secrets_of(deps, {"input": wanted.input, "key": wanted.key}, "submit")
+        url = submits.submit_url(deps, contract, submit, wanted, faults) if not faults else ""
         agreed = self._agree(wanted, document, url, faults)
         return await self._store(_new_submit(deps, wanted, agreed, await deps.definitions.now()), agreed)
 
@@ -117,9 +122,10 @@ class Operations:
         deps = self._deps
         contract = deps.plugins.contracts.contract(document)
         url = url or wanted.base or ""
+        refuse_naive(wanted)
         account = account_of(deps, contract, wanted, url)
-        faults += credential_faults(deps, account)
-        faults += secrets_of(deps, texts_of(wanted), "wait")
+        faults += credential_faults(deps, account) + unsigned_faults(contract, wanted, account)
+        faults += own_secrets_of(deps, texts_of(wanted), "wait")
         faults += carrier_faults(deps, contract, wanted)
         limits = limits_of(contract, wanted, faults)
         names = deps.loaded.settings.waiting.actions if wanted.actions is None else wanted.actions
@@ -129,13 +135,14 @@ class Operations:
             raise SetupError("this wait is not right; nothing was stored", faults)
         refuse_unproven(contract, wanted)
         refuse_address(deps, url)
-        return _Agreed(contract, document, account, pool_of(contract, account, url), limits, actions)
+        warnings = (*warnings_of(contract, limits, wanted), *unsigned_warnings(deps, contract, wanted))
+        return _Agreed(contract, document, account, pool_of(contract, account, url), limits, actions, warnings)
 
     async def _store(self, new: NewOperation, agreed: _Agreed) -> Registered:
         await hold_pools(self._deps, [new.pool])
         record, is_new = await self._deps.definitions.register(self._deps.who, new)
         self._deps.ring()
-        return Registered(record, is_new, warnings_of(agreed.contract, agreed.limits) if is_new else ())
+        return Registered(record, is_new, agreed.warnings if is_new else ())
 
     async def wait(self, operation: str) -> OperationRecord:
         """Drives this one operation until it stops waiting: a result, an end, or a question for a person."""
@@ -229,15 +236,14 @@ class Operations:
         return await changes.update_contract(self._deps, record, shown or await changes.contract_change(self._deps, record))
 
 
-def _url(contract: Contract, wanted: Wanted, faults: list[Fault]) -> str:
+def _url(deps: Deps, contract: Contract, wanted: Wanted, faults: list[Fault]) -> str:
     """The status address; '' for a provider that calls back."""
     if contract.via is Via.PUSH:
         return ""
     try:
         return status_url(contract, job_id=wanted.job_id, parameters=dict(wanted.parameters), base=wanted.base)
     except ValueError as error:
-        hint = "write the whole status URL: https://host/path" if "URL" in str(error) else None
-        faults.append(Fault("wait", str(error), hint))
+        faults.append(Fault("wait", str(error), address_hint(deps, wanted, str(error))))
         return ""
 
 

@@ -14,10 +14,10 @@ from sereno.core.operation import TERMINAL, Operation, OperationState
 from sereno.core.reading.address import fill_call
 from sereno.core.reading.calls import KeyForm, KeyPlace, Submit, Via
 from sereno.core.record import CallRecord
-from sereno.core.values import Json, canonical, digest, from_micros, to_micros
+from sereno.core.values import MAX_DEPTH, Json, canonical, digest, from_micros, to_micros
 from sereno.ports import NewOperation, NewSubmit
 from sereno.service.deps import Deps
-from sereno.service.waiting.wanted import WantedSubmit
+from sereno.service.waiting.wanted import WantedSubmit, address_hint
 
 MAX_INPUT = 1_000_000
 """Bytes of a submit's input as JSON."""
@@ -83,6 +83,7 @@ def _taken_place(submit: Submit, wanted: WantedSubmit) -> list[Fault]:
 
 
 def _input_faults(wanted: WantedSubmit) -> list[Fault]:
+    _refuse_deep(wanted)
     try:
         size = len(canonical(wanted.input))
     except (TypeError, ValueError, RecursionError) as error:
@@ -92,7 +93,18 @@ def _input_faults(wanted: WantedSubmit) -> list[Fault]:
     return []
 
 
-def submit_url(contract: Contract, submit: Submit, wanted: WantedSubmit, faults: list[Fault]) -> str:
+def _refuse_deep(wanted: WantedSubmit) -> None:
+    """Refuses an input that no reader of ours would take back. Raises RequestError."""
+    level: list[object] = [wanted.input]
+    for _ in range(MAX_DEPTH + 1):
+        tables = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list | tuple)]
+        level = [inner for table in tables for inner in table]
+        if not level:
+            return
+    raise RequestError(f"the input is nested deeper than {MAX_DEPTH}", subject=wanted.contract, code="too_deep")
+
+
+def submit_url(deps: Deps, contract: Contract, submit: Submit, wanted: WantedSubmit, faults: list[Fault]) -> str:
     """Where the submit goes, as it would be sent; '' where it is not HTTP. What does not fit is noted in `faults`."""
     if not submit.call.url:
         return ""
@@ -100,7 +112,7 @@ def submit_url(contract: Contract, submit: Submit, wanted: WantedSubmit, faults:
     try:
         return fill_call(contract, submit.call, values, base=wanted.base, input=wanted.input).url
     except ValueError as error:
-        faults.append(Fault("submit", str(error), "add --base https://host" if "base URL" in str(error) else None))
+        faults.append(Fault("submit", str(error), address_hint(deps, wanted, str(error))))
         return ""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from sereno.core.budget import Allowance, Limits
 from sereno.core.contract import Contract, check_limits, origin_of, with_states
 from sereno.core.errors import Fault, NotAllowed, RequestError, SetupError, nearest
+from sereno.core.reading.address import origin_or_none, plain_base
 from sereno.core.reading.calls import Via
 from sereno.core.values import Json, format_duration
 from sereno.service.address import refusal_hint
@@ -39,6 +40,11 @@ class Terms:
     allow_unproven_status: bool = field(default=False, kw_only=True)
     """Grants status requests of a contract without evidence that they only observe (W12)."""
 
+    def __post_init__(self) -> None:
+        """One way to write `base`, since it is a part of what names a job (W39)."""
+        if self.base is not None:
+            object.__setattr__(self, "base", plain_base(self.base))
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted(Terms):
@@ -54,7 +60,7 @@ class WantedSubmit(Terms):
     input: Json = field(default_factory=dict)
     """What the contract's `{input}` stands for; at most 1 MB as JSON."""
     key: str | None = field(default=None, kw_only=True)
-    """The same key in the same contract and account gives the first operation back; None = a new one."""
+    """The same key in the same contract, account and parameters gives the first operation back; None = a new one."""
 
 
 def read_document(deps: Deps, wanted: Terms) -> Mapping[str, Json]:
@@ -127,6 +133,47 @@ def credential_faults(deps: Deps, account: str) -> list[Fault]:
     return [Fault("wait.credential", f"no credential named `{account}`", hint)]
 
 
+def unsigned_faults(contract: Contract, wanted: Terms, account: str) -> list[Fault]:
+    """A call to AWS that nothing can sign is refused before anything is stored; '' as account says that none is wanted."""
+    if contract.via is not Via.AWS or account or wanted.account is not None:
+        return []
+    name = contract.credential or "aws"
+    hint = f'add [credentials.{name}] with scheme = "AWS4-HMAC-SHA256" and the origin of this service, or name another: --credential NAME'
+    return [Fault("wait.credential", "requests to AWS are signed, and no credential for this address is set", hint)]
+
+
+def unsigned_warnings(deps: Deps, contract: Contract, wanted: Terms) -> list[str]:
+    """Warns where the contract names a credential, none of that name is set, and the caller says nothing about it."""
+    name = contract.credential
+    if name is None or wanted.account is not None or name in deps.loaded.settings.credentials:
+        return []
+    none = 'account=""' if deps.origin == "api" else "--credential ''"
+    says = f"this contract usually needs [credentials.{name}]; none is set, so requests go out unsigned"
+    return [f"{says}: add it, or {none} if none is needed"]
+
+
+def refuse_naive(wanted: Terms) -> None:
+    """Raises RequestError for a deadline that names no instant."""
+    until = wanted.business_deadline_at
+    if until is not None and until.utcoffset() is None:
+        raise RequestError(
+            "business_deadline_at has no time zone",
+            subject=wanted.contract,
+            hint="give an aware datetime: datetime(2026, 3, 1, 12, tzinfo=UTC)",
+            code="naive_datetime",
+        )
+
+
+def address_hint(deps: Deps, wanted: Terms, says: str) -> str | None:
+    """The fix for an address that cannot be made, in the words of whoever asks: flags, or the fields of Python."""
+    form = 'base="https://host"' if deps.origin == "api" else "--base https://host"
+    if wanted.base is not None and origin_or_none(wanted.base) is None:
+        return f"write {form}"
+    if "give the base URL" in says:
+        return f"add {form}"
+    return "write the whole status URL: https://host/path" if "URL" in says else None
+
+
 def refuse_unproven(contract: Contract, wanted: Terms) -> None:
     """Raises RequestError for a status request that nothing proves to only observe (W12)."""
     if contract.observational is None and contract.via is not Via.PUSH and not wanted.allow_unproven_status:
@@ -169,9 +216,9 @@ def _out_of_bounds(given: Mapping[str, Any]) -> list[Fault]:
     faults = []
     for name, least in (("deadline_s", 1), ("max_status_requests", 1), ("max_transport_failures", 0), ("max_throttles", 0)):
         if name in given and given[name] < least:
-            faults.append(Fault(f"wait.{name}", f"must be at least {least}, not {given[name]:g}"))
+            faults.append(Fault(f"wait.{name}", f"must be at least {least}, not {given[name]:g}", _limit_hint(name)))
         elif name in given and given[name] > MOST:
-            faults.append(Fault(f"wait.{name}", f"must be at most {MOST:,}"))
+            faults.append(Fault(f"wait.{name}", f"must be at most {MOST:,}", _limit_hint(name)))
     return faults
 
 
@@ -206,11 +253,17 @@ _LIMIT_FLAGS = {
 }
 
 
+def _limit_hint(name: str) -> str:
+    """Which flag, and which field of Python, gives a limit."""
+    return f"give another {_LIMIT_FLAGS[name]} (in Python: {name.removesuffix('_s')})"
+
+
 def _missing_limits(given: Mapping[str, Any], contract: str) -> Fault | None:
     missing = [flag for name, flag in _LIMIT_FLAGS.items() if name not in given]
     if not missing:
         return None
     example = "for example --deadline 2h --max-requests 100 --max-failures 10 --max-throttles 10"
+    example += f" (in Python: {', '.join(name.removesuffix('_s') for name in _LIMIT_FLAGS if name not in given)})"
     return Fault("wait", f"contract {contract} has no limits of its own; give {', '.join(missing)}", example)
 
 
@@ -232,9 +285,9 @@ def pool_of(contract: Contract, account: str, url: str) -> str:
     return f"provider:{host}" + (f":{account}" if account else "")
 
 
-def warnings_of(contract: Contract, limits: Limits) -> list[str]:
-    """Warns where the numbers cannot work together, with the arithmetic (W41)."""
-    if contract.via is Via.PUSH:
+def warnings_of(contract: Contract, limits: Limits, wanted: Terms) -> list[str]:
+    """Warns where numbers that the caller gave cannot work together, with the arithmetic (W41); a contract's own were checked with it."""
+    if contract.via is Via.PUSH or (wanted.deadline is None and wanted.max_status_requests is None):
         return []
     warnings = []
     deadline = timedelta(seconds=limits.deadline_s)
@@ -244,7 +297,7 @@ def warnings_of(contract: Contract, limits: Limits) -> list[str]:
             f"{limits.max_status_requests} requests need at least {format_duration(shortest)} (first look {format_duration(contract.delays.first)}"
             f" + {limits.max_status_requests - 1} x {format_duration(contract.delays.min_gap)}), but the deadline is {format_duration(deadline)}"
         )
-    if contract.retention is not None and deadline > contract.retention:
+    if wanted.deadline is not None and contract.retention is not None and deadline > contract.retention:
         warnings.append(
             f"the deadline of {format_duration(deadline)} is later than the provider keeps a result ({format_duration(contract.retention)})"
         )
