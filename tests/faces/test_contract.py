@@ -191,8 +191,11 @@ def test_import_makes_a_contract_that_checks(folder: Path, cli: Cli) -> None:
     shown = cli("contract", "import", "botocore", "ecs", "ServicesStable")
     assert shown.code == 0 and tomllib.loads(shown.out)["contract"] == "aws-ecs-services-stable"
     assert "review: whatever matches no acceptor counts as pending" in shown.err
-    assert cli("contract", "import", "botocore", "ecs", "ServicesStable", "--name", "stable", "-o", "s.toml").code == 0
+    done = cli("contract", "import", "botocore", "ecs", "ServicesStable", "--name", "stable", "-o", "s.toml")
+    assert done.code == 0
     assert cli("contract", "check", "s.toml").code == 0
+    for says in ("contract stable into s.toml", "Next: sereno contract check s.toml", "s.cases.toml"):
+        assert says in done.out
     assert cli("contract", "import", "botocore", "ecs", "ServicesStable", "-o", "s.toml").code == 6
     unknown = cli("contract", "import", "botocore", "ecs", "ServiceStable")
     assert unknown.code == 6 and "did you mean ServicesStable?" in unknown.err
@@ -222,3 +225,28 @@ def test_a_cancel_is_called_one(good: Path, cli: Cli) -> None:
     request = 'request = { method = "POST", url = "https://api.acme.example/jobs/job-1/cancel" }\n'
     good.with_name("acme.cases.toml").write_text(f'{CASES}{FAILED}[[cancel]]\nname = "stop"\n{request}')
     assert "ok     cancel: stop" in cli("contract", "test", "acme.toml").out
+
+
+def test_new_writes_where_the_settings_look_or_says_what_is_missing(folder: Path, cli: Cli) -> None:
+    """Without -o the first folder of `contracts`; without one here, and the line that the settings need."""
+    told = cli("contract", "new", "acme")
+    assert "Wrote acme.toml" in told.out and "move it into the folder contracts" in told.out
+    assert 'contracts = ["other"]' in cli("contract", "new", "acme", "-o", "other/acme.toml").out
+    (folder / "sereno.toml").write_text('contracts = ["mine"]\n')
+    (folder / "mine").mkdir()
+    told = cli("contract", "new", "acme")
+    assert "Wrote mine/acme.toml" in told.out and "contracts = [" not in told.out
+
+
+def test_show_tells_what_success_brings_and_where_errors_stand(good: Path, folder: Path, cli: Cli) -> None:
+    """Fields, the copy, paths of errors; durations as the format writes them; no address to give where AWS has it."""
+    (folder / "sereno.toml").write_text('contracts = ["."]\n')
+    good.write_text(
+        GOOD.replace('"Acme"', '"Ac\u202eme"')
+        + '[[result.fields]]\npath = "output.url"\ntype = "url"\n[error]\ntext = "error.message"\n'
+        + '[limits]\ndeadline = "2m"\nrequests = 5\ntransport_failures = 5\nthrottles = 5\n'
+    )
+    shown = cli("contract", "show", "acme").out
+    assert "output.url (url)" in shown and "error.message" in shown and "2m, 5 requests" in shown
+    assert "\u202e" not in shown
+    assert "of the AWS service and region" in cli("contract", "show", "aws-athena").out

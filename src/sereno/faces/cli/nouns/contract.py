@@ -1,13 +1,14 @@
 """`sereno contract`: how providers behave, as data."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from sereno.core.errors import SetupError
 from sereno.faces.cli.files import refuse_existing, write_new
-from sereno.faces.cli.nouns.starting import Out, new
+from sereno.faces.cli.nouns.starting import Out, new, say_unlisted
 from sereno.faces.cli.nouns.trial import File, contracts_here, tell_faults, test
 from sereno.faces.cli.output import EXIT_OK, Output, safe
 from sereno.faces.cli.session import DEFAULT, Flags, run_plain
@@ -94,15 +95,27 @@ def import_(
         else:
             refuse_existing(output)
             write_new(output, found.text)
-            out.say(f"Wrote {output}.")
+            out.say(f"Wrote the contract {found.name} into {output}.")
         for says in found.review:
             out.remark(f"review: {safe(says, most=500)}")
         for says in found.differs:
             out.remark(f"differs: {safe(says, most=500)}")
+        if output is not None:
+            _say_next(loaded, out, found.name, output)
         row = {"name": found.name, "review": found.review, "differs": found.differs, "text": found.text}
         out.answer("contract_import", {"file": str(output) if output else None, **row})
 
     return run_plain(flags, body)
+
+
+def _say_next(loaded: Loaded, out: Output, name: str, file: Path) -> None:
+    """What comes after an import; no recorded answer comes with one, so the cases are a person's."""
+    out.say(f"Next: sereno contract check {file}, then sereno wait {name} JOB_ID --param region=eu-central-1")
+    out.say(
+        f"To test it: sereno contract test {file} --answer SAVED.json reads one answer; a whole test needs a case for each word in"
+    )
+    out.say(f"      {file.with_suffix('.cases.toml')}")
+    say_unlisted(loaded, out, file)
 
 
 @app.command

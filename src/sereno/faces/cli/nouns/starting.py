@@ -1,11 +1,13 @@
 """`sereno contract new`: the start of a contract, from saved answers."""
 
+from os.path import relpath
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from sereno.core.contract import Via
+from sereno.core.writing.toml import toml_text
 from sereno.faces.cli.files import refuse_existing, write_new
 from sereno.faces.cli.given import read_given
 from sereno.faces.cli.nouns.trial import MOST_ANSWER, contracts_here
@@ -16,6 +18,30 @@ from sereno.settings import Loaded
 Out = Annotated[
     Path | None, Parameter(name=["--output", "-o"], help="Write it into this file; one that is there is left as it is.")
 ]
+
+
+def own_folder(loaded: Loaded) -> Path:
+    """The first folder of contracts that the settings name, else the current one."""
+    folders = _folders(loaded)
+    if not folders:
+        return Path()
+    here = Path.cwd()
+    return folders[0].relative_to(here) if folders[0].is_relative_to(here) else folders[0]
+
+
+def say_unlisted(loaded: Loaded, out: Output, file: Path) -> None:
+    """Says that a contract outside the settings' folders is found by no wait, and what would change that."""
+    folder = file.parent.resolve()
+    if folder in [one.resolve() for one in _folders(loaded)]:
+        return
+    beside = relpath(folder, (loaded.path.parent if loaded.path else Path()).resolve())
+    move, listed = ("move it into the folder contracts, and ", "contracts") if beside == "." else ("", beside)
+    out.say(f"To wait with it: {move}name the folder in sereno.toml, before every table: contracts = [{safe(toml_text(listed))}]")
+
+
+def _folders(loaded: Loaded) -> list[Path]:
+    beside = loaded.path.parent if loaded.path else Path()
+    return [beside / folder for folder in loaded.settings.contracts]
 
 
 def new(
@@ -40,7 +66,7 @@ def new(
 
     async def body(loaded: Loaded, out: Output) -> None:
         contracts = contracts_here(loaded)
-        file = output or Path(f"{name}.toml")
+        file = output or own_folder(loaded) / f"{name}.toml"
         cases = file.parent / "cases" / file.name
         answers = [contracts.answer(read_given("--from", f"@{one}", MOST_ANSWER), one.name) for one in from_]
         started = contracts.start(name, via=Via(via), url=url, answers=answers)
@@ -51,6 +77,7 @@ def new(
         if started.words:
             out.say(f"Words seen, for you to sort by what they mean: {safe(', '.join(started.words), most=500)}")
         out.say(f"Next: sereno contract check {file} lists what is still to be decided, then sereno contract test {file}.")
+        say_unlisted(loaded, out, file)
         out.answer("contract_new", {"file": str(file), "cases": str(cases), "words": started.words})
 
     return run_plain(flags, body)

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from sereno.core.contract import Contract
 from sereno.core.errors import Fault
 from sereno.core.observation import ReadHint
-from sereno.core.reading.calls import Call, Submit, Via
+from sereno.core.reading.calls import Call, Keep, Submit, Via
 from sereno.faces.cli.output import Output, safe
 from sereno.faces.cli.show.words import brief
 from sereno.service.contracting.cases import Trial, Tried
@@ -31,11 +31,16 @@ def show_contract(out: Output, contract: Contract) -> None:
             ("status call", _call(contract.status) if contract.via is not Via.PUSH else "none: the provider calls back"),
             ("parameters", ", ".join(contract.parameters)),
             ("credential", contract.credential),
-            ("origins", ", ".join(contract.origins) or "that of the address you give"),
+            ("origins", ", ".join(contract.origins) or _no_origins(contract)),
             ("only observes", contract.observational or "no evidence: each wait needs --allow-unproven-status"),
             ("first look", f"after {brief(delays.first)}"),
             ("pauses", f"{brief(delays.base)} growing to {brief(delays.maximum)}, at least {brief(delays.min_gap)}"),
             ("limits", "you give them" if limits is None else _limits(limits)),
+            ("success brings", ", ".join(f"{field.path.expression} ({field.type})" for field in contract.result)),
+            ("result", contract.result_ref.expression if contract.result_ref else contract.result_header),
+            ("kept", _keep(contract.keep)),
+            ("error code", contract.error_code.expression if contract.error_code else None),
+            ("error text", contract.error_text.expression if contract.error_text else None),
             ("success allows", contract.allows),
             ("without success", f"the {contract.decides_next} decides"),
             ("submitting", "not described" if contract.submit is None else _submit(contract.submit)),
@@ -52,6 +57,18 @@ def show_contract(out: Output, contract: Contract) -> None:
     out.pairs([(meaning, ", ".join(found)) for meaning, found in words.items()], indent="    ")
 
 
+def _no_origins(contract: Contract) -> str:
+    return "of the AWS service and region" if contract.via is Via.AWS else "that of the address you give"
+
+
+def _keep(keep: Keep | None) -> str | None:
+    """What is copied on success."""
+    if keep is None:
+        return None
+    parts = [keep.path.expression if keep.path is not None else "", _call(keep.call) if keep.call is not None else ""]
+    return ", then ".join(part for part in parts if part) or keep.source.value
+
+
 def _call(call: Call) -> str:
     return f"{call.service or 'mcp'} {call.operation} {call.url}".rstrip() if call.operation else f"{call.method} {call.url}"
 
@@ -64,7 +81,7 @@ def _submit(submit: Submit) -> str:
 
 def _limits(limits: Any) -> str:
     return (
-        f"{limits.deadline_s:g}s, {limits.max_status_requests} requests, {limits.max_transport_failures} failures,"
+        f"{brief(timedelta(seconds=limits.deadline_s))}, {limits.max_status_requests} requests, {limits.max_transport_failures} failures,"
         f" {limits.max_throttles} throttled answers"
     )
 
