@@ -3,6 +3,7 @@
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 
 from sereno.app import Sereno, open_app
 from sereno.core.errors import RequestError, SetupError
+from sereno.core.operation import OperationState
 from sereno.core.values import Json
 from sereno.service.operations import Wanted, WantedSubmit
+from sereno.service.waiting.doubts import doubts_of
 from sereno.settings import parse_settings
 from tests.faces.provider import CONTRACT, IDEMPOTENT
 
@@ -125,3 +128,17 @@ async def test_W41_a_fault_names_what_to_write(tmp_path: Path, origin: str, want
         with pytest.raises(SetupError) as caught:
             await app.operations.register(wanted)
         assert says in faults_of(caught.value)
+
+
+async def test_W35_a_call_back_that_cannot_do_what_was_meant_is_remarked(tmp_path: Path) -> None:
+    """A body that is not what its type says; an operation that has ended."""
+    async with opened(tmp_path) as app:
+        found = await app.operations.register(Wanted("acme", "job-1", base=BASE))
+        operation = found.record.operation
+        ask = app.operations.push_doubts
+        assert not await ask(operation.id, b'{"status": "done"}') and not await ask(operation.id)
+        assert not await ask(operation.id, b"done", "text/plain")
+        (doubt,) = await ask(operation.id, b"{done", "application/json; charset=utf-8")
+        assert "is not JSON" in doubt
+        ended = replace(operation, state=OperationState.SUCCEEDED)
+        assert "has ended (succeeded): nothing is looked at" in doubts_of(ended, b"", "application/json")[0]

@@ -21,6 +21,7 @@ from sereno.service.guess import own_secrets_of
 from sereno.service.pools import hold_pools
 from sereno.service.waiting import changes, submits
 from sereno.service.waiting.changes import ContractChange, Proposal
+from sereno.service.waiting.doubts import doubts_of
 from sereno.service.waiting.wanted import (
     Terms,
     Wanted,
@@ -225,6 +226,10 @@ class Operations:
         Raises NotNow where nothing is waited for, TooMuch beyond 1 MB.
         """
         return await changes.push(self._deps, await self.get(operation), body, content_type)
+
+    async def push_doubts(self, operation: str, body: bytes = b"", content_type: str = "application/json") -> Sequence[str]:
+        """Says, before a call-back is handed in, why it will not do what was meant: the operation has ended, the body is no JSON."""
+        return doubts_of((await self.get(operation)).operation, body, content_type)
 
     async def contract_change(self, operation: str) -> ContractChange:
         """What differs between the operation's contract and the present one of that name."""

@@ -136,7 +136,10 @@ def push(
 
     async def hand_over(sereno: "Sereno", out: Output) -> int:
         given = b"" if body is None else read_given("--body", body, MAX_PUSH)
+        doubts = await sereno.operations.push_doubts(operation, given, content_type)
         record = await sereno.operations.push(operation, given, content_type)
+        for doubt in doubts:
+            out.remark(f"attention: {doubt}")
         _tell_changed(sereno, out, record, "The call-back is recorded.")
         out.answer("push", {"operation": operation_row(record)})
         return EXIT_OK
