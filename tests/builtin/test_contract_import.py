@@ -281,3 +281,11 @@ def test_an_unknown_name_gets_the_nearest() -> None:
         import_waiter("ecs", "ServiceStable")
     with pytest.raises(SetupError, match="lower-case"):
         import_waiter("ecs", "ServicesStable", "My Name")
+
+
+def test_members_that_are_left_out_are_to_review() -> None:
+    """The cluster of a service is optional for AWS: the file says how to add it, and which credential is usual."""
+    text = contract_of(find_waiter("ecs", "ServicesStable")).text
+    assert "# REVIEW: it also takes cluster" in text
+    assert 'body = { …, cluster = "{cluster}" } and parameters' in text
+    assert tomllib.loads(text)["status"]["credential"] == "aws"

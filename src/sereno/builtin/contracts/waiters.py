@@ -17,6 +17,8 @@ from sereno.core.writing.toml import comment, toml_text, toml_value
 _READS = ("Describe", "Get", "List", "Head", "BatchGet")
 _LEAST_DEADLINE = 60
 """Seconds: a wait that ends sooner could hardly be answered."""
+_MOST_OTHERS = 12
+"""Optional members that are named."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}", re.ASCII)
 
 
@@ -140,12 +142,24 @@ def _status(waiter: Waiter, given: Input) -> Iterator[str]:
         yield comment(f"REVIEW: {review}.")
     yield f"body = {toml_value(body)}"
     if given.others:
-        yield comment(f"It also takes: {', '.join(given.others)}.")
+        shown, more = given.others[:_MOST_OTHERS], len(given.others) - _MOST_OTHERS
+        yield comment(
+            f"REVIEW: it also takes {', '.join(shown)}{f' and {more} more' if more > 0 else ''}. A member that your job needs"
+        )
+        yield comment(
+            f'(such as the cluster of a service) goes into both: body = {{ …, {shown[0]} = "{{{_parameter(shown[0])}}}" }} and parameters.'
+        )
     yield f"parameters = {toml_value(parameters)}"
+    yield 'credential = "aws"            # the usual NAME under [credentials] in sereno.toml, with scheme = "AWS4-HMAC-SHA256"'
     if operation.startswith(_READS):
         yield f"observational = {toml_text(f'{operation} only reads: botocore ships a waiter that repeats it')}"
     else:
         yield '# REVIEW: does this operation only read? observational = "…" says where AWS writes so.'
+
+
+def _parameter(member: str) -> str:
+    """The name of the parameter that would fill a member."""
+    return Input().parameter(member).strip("{}")
 
 
 def _rest(waiter: Waiter) -> Iterator[str]:
