@@ -1,8 +1,9 @@
 """Operations through Python: who may decide, what a submit takes, which credential is taken, limits, and what looking costs."""
 
 import io
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 import sereno
 from sereno.app import Seams, Sereno, open_app
 from sereno.core.contract import sent_key
-from sereno.core.errors import NotAllowed, RequestError, SetupError, TooMuch
+from sereno.core.errors import NotAllowed, NotNow, RequestError, SetupError, TooMuch
 from sereno.core.operation import OperationState
+from sereno.core.values import to_micros
 from sereno.core.work import Principal
 from sereno.ports import Clock
 from sereno.service.operations import Wanted, WantedSubmit
@@ -64,6 +66,63 @@ async def test_W20_only_a_person_cancels_resubmits_or_changes_the_contract(tmp_p
         with pytest.raises(NotAllowed):
             await app.operations.resubmit(operation)
         assert await app.operations.calls(operation) == []
+
+
+def moved(path: str) -> str:
+    """The contract with another status address and a wider gap."""
+    return CONTRACT.replace("{base}/jobs/{job_id}", path).replace(
+        'base = "2s"\nmax = "4s"', 'min_gap = "20s"\nbase = "25s"\nmax = "30s"'
+    )
+
+
+async def test_W20_another_contract_brings_its_address_and_its_gap(tmp_path: Path) -> None:
+    """The look follows the new address, never inside the new gap since the last request; the journal says from and to."""
+    clock = QuickClock()
+    async with opened(tmp_path, contract=CONTRACT, clock=clock) as app:
+        operation = await registered(app)
+        seen = await app.operations._deps.definitions.now()
+    with closing(sqlite3.connect(tmp_path / ".sereno/sereno.db")) as rows, rows:
+        rows.execute("UPDATE operation SET last_checked_at = ?", (to_micros(seen),))
+    async with opened(tmp_path, contract=moved("{base}/v2/{job_id}"), clock=clock) as app:
+        record = await app.operations.update_contract(operation)
+        facts = (await app.operations.explain(operation)).entries[-1].facts
+        assert record.operation.url == f"{BASE}/v2/job-1"
+        assert record.due is not None and record.due == record.operation.next_poll_at == seen + timedelta(seconds=20)
+        assert (facts["url_before"], facts["url"]) == (f"{BASE}/jobs/job-1", f"{BASE}/v2/job-1")
+        assert (facts["min_gap_us_before"], facts["min_gap_us"]) == (1_000_000, 20_000_000)
+        assert (await app.reports.replay(operation)).replay.same
+
+
+async def test_W20_an_address_that_was_handed_over_stays_with_another_contract(tmp_path: Path) -> None:
+    """What the provider named itself is not guessed anew; the gap moves all the same."""
+    async with opened(tmp_path, contract=CONTRACT) as app:
+        operation = await registered(app)
+    with closing(sqlite3.connect(tmp_path / ".sereno/sereno.db")) as rows, rows:
+        rows.execute("UPDATE operation SET url = ?", (f"{BASE}/elsewhere",))
+    async with opened(tmp_path, contract=moved("{base}/v2/{job_id}")) as app:
+        record = await app.operations.update_contract(operation)
+        assert record.operation.url == f"{BASE}/elsewhere"
+        assert (await app.reports.replay(operation)).replay.same
+
+
+async def test_W20_another_contract_that_gives_no_address_is_refused(tmp_path: Path) -> None:
+    """A parameter that the wait was never given: nothing is written, and the message names it."""
+    async with opened(tmp_path, contract=CONTRACT) as app:
+        operation = await registered(app)
+        before = await app.operations.get(operation)
+    edited = moved("{base}/{team}/{job_id}").replace("[status]", '[status]\nparameters = ["team"]', 1)
+    async with opened(tmp_path, contract=edited) as app:
+        with pytest.raises(NotNow, match="team"):
+            await app.operations.update_contract(operation)
+        assert await app.operations.get(operation) == before
+
+
+async def test_W39_a_base_is_one_however_it_is_written(tmp_path: Path) -> None:
+    """Case of scheme and host, a default port and a slash at the end make no other job."""
+    async with opened(tmp_path, contract=CONTRACT) as app:
+        await app.operations.register(Wanted("acme", "job-1", base="http://127.0.0.1"))
+        again = await app.operations.register(Wanted("acme", "job-1", base="HTTP://127.0.0.1:80/"))
+        assert not again.is_new and again.record.operation.parameters["base"] == "http://127.0.0.1"
 
 
 async def test_W35_an_agent_hands_in_no_call_back(tmp_path: Path) -> None:

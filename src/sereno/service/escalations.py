@@ -9,7 +9,7 @@ from sereno.core.operation import AnswerDecision, Operation, decide_answer
 from sereno.core.record import OperationRecord
 from sereno.ports import AnswerRule, Given, Page
 from sereno.service.deps import Deps
-from sereno.service.waiting.changes import present_document
+from sereno.service.waiting.changes import brings_of, present_document
 
 SHORTEST_DIGEST = 8
 
@@ -59,11 +59,10 @@ class Escalations:
         contract = deps.plugins.contracts.contract(pinned)
         moves = chosen.verb is Verb.UPDATE_CONTRACT
         document = present_document(deps, operation.contract, pinned) if moves else None
-        if document is not None:
-            deps.plugins.contracts.contract(document)
+        brings = None if document is None else brings_of(deps, operation, contract, document)
 
         def decide(operation: Operation, escalation: Escalation, option: Option, now: datetime) -> AnswerDecision:
-            return decide_answer(operation, escalation, option, now, contract=contract)
+            return decide_answer(operation, escalation, option, now, contract=contract, to=brings)
 
         return Given(question.digest, chosen.key, question.statement, document), decide
 

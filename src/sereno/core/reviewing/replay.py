@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from random import Random
 
@@ -13,7 +13,7 @@ from sereno.core.record import ChangeRecord, StepRecord
 from sereno.core.values import Json, from_micros, to_micros
 from sereno.core.waiting.calling import decide_call, decide_taken
 from sereno.core.waiting.changing import decide_cancel, decide_push, decide_repin
-from sereno.core.waiting.choice import AnswerDecision, decide_answer
+from sereno.core.waiting.choice import AnswerDecision, Repin, decide_answer
 from sereno.core.waiting.deciding import decide_operation
 from sereno.core.waiting.ending import close_operation
 from sereno.core.waiting.lifecycle import Operation, Pushed
@@ -255,15 +255,23 @@ def _changed(change: ChangeRecord, operation: Operation, contract: Contract) -> 
         case "answered":
             if change.escalation is None or change.option is None:
                 raise Unreadable("the statement that was shown does not hold the options")
-            return decide_answer(operation, change.escalation, change.option, change.at, contract=contract)
+            return decide_answer(operation, change.escalation, change.option, change.at, contract=contract, to=_moved_to(change))
         case "cancel_requested":
             return decide_cancel(operation, contract, change.at)
         case "pushed":
             return decide_push(operation, contract, Pushed(b"", "", change.at), change.at)
         case "contract_changed":
-            return decide_repin(operation, change.at)
+            return decide_repin(operation, change.at, _moved_to(change))
         case word:
             raise Unreadable(f"nothing decides {word!r}")
+
+
+def _moved_to(change: ChangeRecord) -> Repin | None:
+    """What the contract that it moved to brought; None where it did not move, or an older version wrote nothing down."""
+    gap, moved = change.decided.get("min_gap_us"), change.decided.get("url")
+    if not isinstance(gap, int) or change.operation is None:
+        return None
+    return Repin(timedelta(microseconds=gap), moved if isinstance(moved, str) else None, change.operation.url)
 
 
 def _change_facts(change: ChangeRecord, operation: Operation, decision: AnswerDecision) -> dict[str, Json]:

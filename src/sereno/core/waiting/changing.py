@@ -8,7 +8,7 @@ from sereno.core.contract import Contract, Via
 from sereno.core.errors import NotAllowed, NotNow
 from sereno.core.observing.seen import DelaySource
 from sereno.core.waiting.asking import tell_end
-from sereno.core.waiting.choice import AnswerDecision
+from sereno.core.waiting.choice import AnswerDecision, Repin, after_gap
 from sereno.core.waiting.lifecycle import TERMINAL, Event, Operation, OperationState, Pushed, move
 from sereno.core.waiting.look import FROM_PROVIDER
 from sereno.core.waiting.next import in_doubt, open_question
@@ -36,7 +36,7 @@ def decide_cancel(operation: Operation, contract: Contract, now: datetime) -> An
         raise NotAllowed(f"the contract {operation.contract} documents no cancelling", subject=operation.id)
     if operation.call is not None:
         raise NotNow(f"a {operation.call.kind} is under way", subject=operation.id, hint="wait for its answer")
-    floors = [_after_gap(operation, contract, now)]
+    floors = [after_gap(operation, contract.delays.min_gap, now)]
     if operation.delay_source in FROM_PROVIDER and operation.next_poll_at is not None:
         floors.append(operation.next_poll_at)
     stops_at, _ = operation.allowance.stops_at()
@@ -82,13 +82,7 @@ def decide_push(operation: Operation, contract: Contract, pushed: Pushed, now: d
     if operation.delay_source not in _SHORTENED:
         says = f"called back: recorded; the wait ({operation.delay_source}) is not shortened"
         return _changed(operation, _kept_due(operation, now), says)
-    return _sooner(operation, _after_gap(operation, contract, now), now)
-
-
-def _after_gap(operation: Operation, contract: Contract, now: datetime) -> datetime:
-    """The earliest instant that keeps the minimum gap to the last answer: of a look, or of the submit."""
-    sent = [at for at in (operation.last_checked_at, operation.submitted_at) if at is not None]
-    return max([now, *(at + contract.delays.min_gap for at in sent)])
+    return _sooner(operation, after_gap(operation, contract.delays.min_gap, now), now)
 
 
 def _sooner(operation: Operation, look: datetime, now: datetime) -> AnswerDecision:
@@ -98,14 +92,23 @@ def _sooner(operation: Operation, look: datetime, now: datetime) -> AnswerDecisi
     return replace(_changed(operation, look, "called back: the next look comes sooner"), next_poll_at=look)
 
 
-def decide_repin(operation: Operation, now: datetime) -> AnswerDecision:
-    """Lets an operation follow another version of its contract, on a person's request; what is planned stays planned.
+def decide_repin(operation: Operation, now: datetime, to: Repin | None = None) -> AnswerDecision:
+    """Lets an operation follow another version of its contract, on a person's request; what is planned stays planned, but
+    never inside the new smallest gap. `to` is what the new contract brings: its address and its gap.
 
     Raises NotNow for an operation that has ended.
     """
     if operation.state in TERMINAL:
         raise NotNow(f"the operation is {operation.state}: its contract decides nothing any more", subject=operation.id)
-    return _changed(operation, _kept_due(operation, now), "a person chose another version of the contract", repin=True)
+    decision = _changed(operation, _kept_due(operation, now), "a person chose another version of the contract", repin=True)
+    if to is None:
+        return decision
+    decision = replace(decision, url=to.address(operation), min_gap=to.min_gap)
+    look = operation.next_poll_at
+    if operation.state is not OperationState.WAITING or operation.call is not None or look is None:
+        return decision
+    look = max(look, after_gap(operation, to.min_gap, min(now, look)))
+    return replace(decision, next_poll_at=look, due=min(look, operation.allowance.stops_at()[0]))
 
 
 def _kept_due(operation: Operation, now: datetime) -> datetime | None:

@@ -18,6 +18,21 @@ from sereno.core.waiting.look import FROM_PROVIDER
 
 
 @dataclass(frozen=True, slots=True)
+class Repin:
+    """What an operation takes over from the contract that it moves to."""
+
+    min_gap: timedelta
+    url: str | None = None
+    """The status address that the new contract gives for the same job and parameters; None where there is no job yet."""
+    old_url: str | None = None
+    """The one that the old contract gives: an operation under another address was handed over to it, and stays there."""
+
+    def address(self, operation: Operation) -> str | None:
+        """The address to take up, or None where it stays."""
+        return self.url if self.url is not None and operation.url == self.old_url and self.url != operation.url else None
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerDecision:
     """What a person's answer changes, bounded by the option shown (W20)."""
 
@@ -39,6 +54,10 @@ class AnswerDecision:
     """A call-back to keep for the next step."""
     repin: bool = False
     """The contract document handed over with the answer is pinned from now on."""
+    url: str | None = None
+    """The status address from now on; None = as it is."""
+    min_gap: timedelta | None = None
+    """The smallest gap between two looks from now on; None = as it is."""
 
 
 _ANSWERS: Mapping[Verb, Event] = {
@@ -56,14 +75,20 @@ _ANSWERS: Mapping[Verb, Event] = {
 
 
 def decide_answer(
-    operation: Operation, escalation: Escalation, option: Option, now: datetime, *, contract: Contract | None = None
+    operation: Operation,
+    escalation: Escalation,
+    option: Option,
+    now: datetime,
+    *,
+    contract: Contract | None = None,
+    to: Repin | None = None,
 ) -> AnswerDecision:
     """Applies an option: extends by stated minutes and checks, grants a word, pauses, follows another contract, cancels, lets a
     submit be sent again, fails, accepts or stops.
 
     The next look has delay source `manual_extension` and is never sooner than the minimum gap or a provider's own wait
     (`operation.next_poll_at` where its delay source is the provider's). `contract` is the operation's pinned one; without it a
-    result that is accepted is not copied.
+    result that is accepted is not copied. `to` is what a change of the contract brings.
 
     Raises NotAllowed for an option that was not shown, NotNow for a question that is closed or too old.
     """
@@ -74,7 +99,8 @@ def decide_answer(
     event = _ANSWERS[option.verb]
     state = move(operation.state, event)
     if state in (OperationState.WAITING, OperationState.SUBMITTING):
-        return _go_on(operation, escalation, option, now)
+        follows = to if option.verb is Verb.UPDATE_CONTRACT else None
+        return _go_on(operation, escalation, option, now, contract=contract, to=follows)
     reason = f"a person chose {option.key}: {option.says}"
     wait = operation.next_poll_at if operation.delay_source in FROM_PROVIDER else None
     kept = keep_result(operation, contract, now, not_before=wait) if state is OperationState.SUCCEEDED else ()
@@ -92,10 +118,21 @@ def decide_answer(
     )
 
 
-def _go_on(operation: Operation, escalation: Escalation, option: Option, now: datetime) -> AnswerDecision:
+def after_gap(operation: Operation, min_gap: timedelta, now: datetime) -> datetime:
+    """The earliest instant that keeps the minimum gap to the last answer: of a look, or of the submit."""
+    sent = [at for at in (operation.last_checked_at, operation.submitted_at) if at is not None]
+    return max([now, *(at + min_gap for at in sent)])
+
+
+def _go_on(
+    operation: Operation, escalation: Escalation, option: Option, now: datetime, *, contract: Contract | None, to: Repin | None
+) -> AnswerDecision:
     wait = operation.next_poll_at if operation.delay_source in FROM_PROVIDER else None
     paused = [now + timedelta(minutes=PAUSE_MINUTES)] if option.verb is Verb.PAUSE else []
-    look = max(now, _not_before(escalation), *paused, *([wait] if wait is not None else []))
+    # The question showed the gap of the contract that it was asked under; a person may have moved the operation to another since.
+    own = timedelta(0) if contract is None else contract.delays.min_gap
+    gap_ends = after_gap(operation, own if to is None else to.min_gap, now)
+    look = max(gap_ends, _not_before(escalation), *paused, *([wait] if wait is not None else []))
     allowance = _room(operation, option, now, paused)
     stops_at, _ = allowance.stops_at()
     # Where the provider's wait outlasts the new deadline no look follows, and the wait keeps its name for the next question.
@@ -112,6 +149,8 @@ def _go_on(operation: Operation, escalation: Escalation, option: Option, now: da
         reason=f"a person chose {option.key}: {option.says}",
         new_call=CallKind.CANCEL if option.verb is Verb.CANCEL else None,
         repin=option.verb is Verb.UPDATE_CONTRACT,
+        url=None if to is None else to.address(operation),
+        min_gap=None if to is None else to.min_gap,
     )
 
 

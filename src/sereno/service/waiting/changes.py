@@ -14,14 +14,18 @@ from sereno.core.operation import (
     Operation,
     OperationState,
     Pushed,
+    Repin,
     decide_cancel,
     decide_push,
     decide_repin,
 )
+from sereno.core.reading.address import status_url
+from sereno.core.reading.calls import Via
 from sereno.core.record import OperationRecord
 from sereno.core.values import BadJson, Json, canonical, digest, format_duration, parse_json
 from sereno.ports import Change
 from sereno.service.deps import Deps
+from sereno.service.waiting.wanted import refuse_address
 
 MAX_PUSH = 1_000_000
 """Bytes of one call-back."""
@@ -166,16 +170,54 @@ async def contract_change(deps: Deps, record: OperationRecord) -> ContractChange
 
 
 async def update_contract(deps: Deps, record: OperationRecord, change: ContractChange) -> OperationRecord:
-    """Pins the present contract. Raises NotNow where nothing differs."""
+    """Pins the present contract, with the address and the smallest gap that it gives. Raises NotNow where nothing differs, and what
+    `brings_of` raises."""
     if not change.lines:
         raise NotNow(f"the contract {change.contract} is the one that the operation has already", subject=record.operation.id)
+    brings = brings_of(deps, record.operation, await pinned_contract(deps, record.operation), change.document)
+
+    def decide(operation: Operation, now: datetime) -> AnswerDecision:
+        return decide_repin(operation, now, brings)
+
     statement: dict[str, Json] = {
         **standing_of(record.operation, await deps.definitions.now()),
         "from": change.pinned,
         "to": change.present,
         "differences": list(change.lines),
     }
-    return await _changed(deps, record, Change("contract_changed", decide_repin, statement, change.document))
+    return await _changed(deps, record, Change("contract_changed", decide, statement, change.document))
+
+
+def brings_of(deps: Deps, operation: Operation, pinned: Contract, document: Mapping[str, Json]) -> Repin:
+    """What the operation takes over from a contract that it is to move to. Raises NotNow where that gives no address for its job,
+    NotAllowed for an address that the gate refuses."""
+    new = deps.plugins.contracts.contract(document)
+    if not operation.job_id:
+        return Repin(new.delays.min_gap)
+    try:
+        url = _address(operation, new)
+    except ValueError as error:
+        raise NotNow(
+            f"the present contract {operation.contract} gives no address for this job: {error}; nothing was changed",
+            subject=operation.id,
+            hint="change the contract back, or stop this wait and wait for the job anew with what is missing",
+            code="no_address",
+        ) from error
+    try:
+        old = _address(operation, pinned)
+    except ValueError:
+        old = None
+    repin = Repin(new.delays.min_gap, url, old)
+    refuse_address(deps, repin.address(operation) or "")
+    return repin
+
+
+def _address(operation: Operation, contract: Contract) -> str:
+    """The status address of the operation's job by that contract; parameters that it does not take are left out. Raises ValueError."""
+    if contract.via is Via.PUSH:
+        return ""
+    known = {name: value for name, value in operation.parameters.items() if name in contract.parameters}
+    return status_url(contract, job_id=operation.job_id, parameters=known, base=operation.parameters.get("base"))
 
 
 def differences(old: Json, new: Json) -> tuple[str, ...]:

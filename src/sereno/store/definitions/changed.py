@@ -12,7 +12,7 @@ from sereno.core.operation import AnswerDecision, Operation, OperationState
 from sereno.core.values import Json
 from sereno.core.waiting.lifecycle import LIVE, TERMINAL
 from sereno.store.calls import give_up_call
-from sereno.store.codec import dump_grants, micros
+from sereno.store.codec import dump_grants, micros, span_us
 from sereno.store.definitions.calls import queue_again
 from sereno.store.definitions.operations import limits_as_facts, pin_contract
 from sereno.store.definitions.request import Request
@@ -85,6 +85,7 @@ def apply(request: Request, found: Found, wanted: Wanted) -> dict[str, Json]:
         **_facts(operation, decision),
         "call": call,
         **_contracts(operation, pinned),
+        **_address_facts(found, decision),
         "suppressed": _tell(request, operation, decision),
     }
 
@@ -110,12 +111,23 @@ def _contracts(operation: Operation, pinned: str) -> dict[str, Json]:
     return {"contract_digest_before": operation.contract_digest, "contract_digest": pinned}
 
 
+def _address_facts(found: Found, decision: AnswerDecision) -> dict[str, Json]:
+    """From which address and gap to which; nothing where they stay."""
+    facts: dict[str, Json] = {}
+    if decision.url is not None:
+        facts |= {"url_before": found.operation.url, "url": decision.url}
+    if decision.min_gap is not None:
+        facts |= {"min_gap_us_before": found.row["min_gap_us"], "min_gap_us": span_us(decision.min_gap)}
+    return facts
+
+
 _UPDATE = """
 UPDATE operation SET state = :state, next_poll_at = :next_poll_at,
     due = CASE WHEN :keeps_lease THEN due WHEN :planned AND call IS NOT NULL THEN min(due, :due) ELSE :due END,
     delay_source = :delay_source, grants = :grants, deadline_at = :deadline_at, business_deadline_at = :business_deadline_at,
     max_status_requests = :max_status_requests, max_transport_failures = :max_transport_failures, max_throttles = :max_throttles,
     category = :category, call = :call, contract_digest = :pinned, parked = NULL,
+    url = coalesce(:url, url), min_gap_us = coalesce(:min_gap_us, min_gap_us),
     pushed_at = CASE WHEN :ended THEN NULL ELSE pushed_at END,
     attempt = CASE WHEN :keeps_lease THEN attempt ELSE 0 END, revision = revision + 1, updated_at = :now
 WHERE workspace = :workspace AND id = :id
@@ -140,6 +152,8 @@ def _write(request: Request, found: Found, decision: AnswerDecision, *, call: st
         "category": None if goes_on or operation.category is None else operation.category.value,
         "call": call,
         "pinned": pinned,
+        "url": decision.url,
+        "min_gap_us": None if decision.min_gap is None else span_us(decision.min_gap),
         "ended": int(decision.state in TERMINAL),
         "keeps_lease": int(keeps_lease),
         "planned": int(goes_on and operation.state in LIVE and due is not None),
