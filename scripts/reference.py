@@ -84,7 +84,8 @@ a missing reply, a refusal) is not an error of Sereno: it is recorded and decide
 
 {_table(("exit code", "meaning"), [
     ("0", "done; a job that was waited for succeeded"), ("1", "a fault of Sereno's own"), ("2", "wrong usage or set-up"),
-    ("3", "the job failed, was cancelled or expired"), ("4", "a person is asked"), ("5", "a deadline or a budget ended it"),
+    ("3", "the job failed, was cancelled or expired"), ("4", "a person is asked for another reason than a limit"),
+    ("5", "a deadline or a budget stopped it, and a person is asked (state escalated)"),
     ("6", "refused or not found"), ("7", "not available now; the same command may work later"), ("130", "interrupted; still open"),
 ])}"""  # fmt: skip
 

@@ -132,7 +132,7 @@ def test_a_left_wait_says_that_up_goes_on_with_it(folder: Path, cli: Cli, job: J
             assert "A running `sereno up` goes on with it." in said
         assert f"{operation}" in cli("operation", "show", operation).out
         up.send_signal(signal.SIGINT)
-        assert up.wait(timeout=60) == 0
+        assert up.stdout.read().endswith("1 wait stays open until the next start.\n") and up.wait(timeout=60) == 0
 
 
 def test_two_processes_on_one_database_look_once(folder: Path, cli: Cli, feed: FeedServer) -> None:

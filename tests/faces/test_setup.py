@@ -157,6 +157,7 @@ def test_contracts_are_listed_shown_and_checked(cli: Cli, folder: Path) -> None:
     assert "status call" in shown.out and "success" in shown.out
     assert cli("contract", "show", "replicate", "--json").json["document"]["contract"] == "replicate"
     assert cli("contract", "show", "replicat").code == 6
+    assert "sereno contract list" in cli("contract", "show", "qqqqqq").err
     (folder / "mine.toml").write_text('format = 0\ncontract = "mine"\nversion = 0\nsurprise = 1\n')
     faulty = cli("contract", "check", "mine.toml")
     assert faulty.code == 2 and "surprise" in faulty.err and "version" in faulty.err

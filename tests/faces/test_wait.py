@@ -110,7 +110,7 @@ def test_W26_explain_tells_the_story(cli: Cli, asked: dict[str, str]) -> None:
     lines = text.splitlines()
     order = [
         "registered; state waiting",
-        "saw HTTP 200, job state running (pending); state waiting → waiting",
+        "saw HTTP 200, job state running (pending); state waiting",
         "saw HTTP 200, job state awaiting_review (unknown_state); state waiting → escalated",
         f"a person is asked: {asked['id']}",
         "ada answered treat_as_pending: Count the state",

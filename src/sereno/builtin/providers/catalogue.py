@@ -81,7 +81,8 @@ class Catalogue:
             hint = nearest(name, self.names())
             if self._folders:
                 hint = f"{hint}; {self._folders[0]}" if hint else str(self._folders[0])
-            raise NotFound("there is no such contract", subject=name[:80], hint=hint)
+            listed = '`sereno contract list` has those there are; folders of your own stand in `contracts = ["FOLDER"]` of the settings'
+            raise NotFound("there is no such contract", subject=name[:80], hint=hint or listed)
         found = self._shipped[name]
         if found is None:
             text = resources.files(SHIPPED).joinpath(f"{name}.toml").read_text(encoding="utf-8")

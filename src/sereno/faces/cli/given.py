@@ -19,7 +19,9 @@ def read_given(flag: str, text: str, most: int) -> bytes:
                 found = file.read(most + 1)
         else:
             found = text.encode()
-    except (OSError, UnicodeError) as error:
+    except OSError as error:
+        raise _wrong(flag, f"{text[1:101]} cannot be read: {error.strerror}") from error
+    except (UnicodeError, ValueError) as error:
         raise _wrong(flag, f"cannot be read: {error}") from error
     if len(found) > most:
         raise _wrong(flag, f"has more than {most:,} bytes")

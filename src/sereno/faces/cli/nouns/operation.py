@@ -100,7 +100,7 @@ def cancel(operation: Id, /, *, yes: Yes = False, flags: Flags = DEFAULT) -> int
 
 @app.command
 def resubmit(operation: Id, /, *, yes: Yes = False, flags: Flags = DEFAULT) -> int:
-    """Register the same job anew, as a new operation with a new key; `sereno wait` or `sereno up` then submits it. Not for a success."""
+    """Register a job that ended without success anew, under a new key; `sereno wait` or `up` submits it."""
 
     async def body(sereno: "Sereno", out: Output) -> int:
         proposal = await sereno.operations.propose_resubmit(operation)

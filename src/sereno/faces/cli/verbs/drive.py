@@ -11,6 +11,7 @@ from sereno.faces.cli.output import Output
 from sereno.faces.cli.pulse import running
 from sereno.faces.cli.session import DEFAULT, Flags, run
 from sereno.faces.cli.verbs.setup import tell_applied
+from sereno.service.doctor import Health
 
 if TYPE_CHECKING:
     from sereno.app import Sereno
@@ -33,7 +34,7 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
                 out.say(watching)
                 sys.stdout.flush()
                 tally = await sereno.run()
-        out.say(f"Ended. {_counted(tally.done, 'piece')} of work done.")
+        out.say(f"Ended. {_counted(tally.done, 'piece')} of work done.{_left_open(await sereno.doctor.look())}")
         out.answer("up", {"tally": tally})
 
     return run(flags, body, stays=True, creates=True)
@@ -50,9 +51,19 @@ async def _watching(sereno: "Sereno") -> str:
     counts = health.counts
     polls = 0 if counts is None else counts.polls.get("active", 0)
     waits = 0 if counts is None else counts.operations.get("waiting", 0)
+    submits = 0 if counts is None else counts.operations.get("submitting", 0)
+    to_submit = f", {_counted(submits, 'job')} to submit" if submits else ""
     asked = 0 if counts is None else counts.open_escalations
     questions = f", {_counted(asked, 'question')} for you (sereno escalation list)" if asked else ""
-    return f"Watching {_counted(polls, 'poll')}, waiting on {_counted(waits, 'job')}{questions}; database {sereno.loaded.database}. Ctrl-C ends."
+    watched = f"Watching {_counted(polls, 'poll')}, waiting on {_counted(waits, 'job')}{to_submit}{questions}"
+    return f"{watched}; database {sereno.loaded.database}. Ctrl-C ends."
+
+
+def _left_open(health: Health) -> str:
+    """What nobody drives from now on, unless another process does."""
+    found = {} if health.counts is None else health.counts.operations
+    left = found.get("waiting", 0) + found.get("submitting", 0)
+    return f" {_counted(left, 'wait')} {'stays' if left == 1 else 'stay'} open until the next start." if left else ""
 
 
 def _counted(number: int, noun: str) -> str:
