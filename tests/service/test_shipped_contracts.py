@@ -37,7 +37,7 @@ async def test_W03_every_shipped_contract_can_be_waited_with(tmp_path: Path) -> 
         for contract in contracts:
             job = f"{BASE}/j" if contract.status.url == CALLER_URL else "job1"
             more = terms(contract, contract.status.url.startswith("{base}"))
-            wanted = Wanted(contract.name, job, parameters=values(contract.parameters), **more)  # type: ignore[arg-type]
+            wanted = Wanted(contract.name, job, parameters=values(contract.parameters), account="", **more)  # type: ignore[arg-type]
             assert (await app.operations.register(wanted)).is_new, contract.name
         assert len(await app.operations.list(state="waiting", limit=1000)) == len(contracts) >= 55
 
@@ -51,7 +51,7 @@ async def test_W31_every_shipped_submit_can_be_registered(tmp_path: Path) -> Non
             assert contract.submit is not None
             given = values([name for name in contract.parameters if name not in contract.submit.parameters])
             more = terms(contract, "{base}" in contract.submit.call.url)
-            wanted = WantedSubmit(contract.name, {"a": "b"}, parameters=given, **more)  # type: ignore[arg-type]
+            wanted = WantedSubmit(contract.name, {"a": "b"}, parameters=given, account="", **more)  # type: ignore[arg-type]
             operation = (await app.operations.submit(wanted)).record.operation
             (call,) = await app.operations.calls(operation.id)
             assert (operation.state, call.call.state) == (OperationState.SUBMITTING, CallState.QUEUED)

@@ -28,9 +28,9 @@ from sereno.service.doctor import Doctor
 from sereno.service.escalations import Escalations
 from sereno.service.operations import Operations
 from sereno.service.polls import Polls
-from sereno.service.pools import hold_pools
 from sereno.service.reports import Reports
 from sereno.service.results import Results
+from sereno.service.waiting.pools import hold_pools
 from sereno.settings import Loaded
 from sereno.store.open import Store
 

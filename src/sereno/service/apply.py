@@ -10,7 +10,7 @@ from sereno.core.record import PollRecord
 from sereno.core.telling.message import counted
 from sereno.service.deps import Deps
 from sereno.service.polls import Checked, Polls
-from sereno.service.pools import hold_pools
+from sereno.service.waiting.pools import hold_pools
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from sereno.ports import NewOperation, NewSubmit, Page
 from sereno.service.actions import resolve_actions
 from sereno.service.deps import Deps
 from sereno.service.guess import own_secrets_of
-from sereno.service.pools import hold_pools
 from sereno.service.waiting import changes, submits
 from sereno.service.waiting.changes import ContractChange, Proposal
 from sereno.service.waiting.doubts import doubts_of
+from sereno.service.waiting.pools import hold_pools
 from sereno.service.waiting.wanted import (
     Terms,
     Wanted,

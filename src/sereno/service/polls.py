@@ -16,8 +16,8 @@ from sereno.ports import Guarded, Page
 from sereno.service.actions import resolve_actions
 from sereno.service.deps import Deps
 from sereno.service.guess import derive_name, guess_source, secret_hint, secrets_of
-from sereno.service.pools import hold_pools
 from sereno.service.preview import Preview, Sampled, refuse_hopeless, warnings_of
+from sereno.service.waiting.pools import hold_pools
 from sereno.settings import PollModel, poll_to_model
 from sereno.settings.definition import ActionModel
 from sereno.settings.words import says
