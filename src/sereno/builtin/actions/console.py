@@ -49,7 +49,7 @@ class ConsoleAction:
 def _said(delivery: Delivery) -> str:
     effect = delivery.effect
     operation, question = effect.payload.get("operation"), effect.payload.get("escalation")
-    if effect.subject != operation or not isinstance(operation, str):
+    if not isinstance(operation, str) or effect.subject != operation or not operation.startswith("op_"):
         body = one_line(effect.body, MAX_LINE - 250)
         return f"{' — '.join(filter(None, (title_of(delivery), body)))}  [{short_id(delivery)}]"
     if isinstance(question, str):
