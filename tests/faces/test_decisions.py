@@ -109,6 +109,7 @@ def test_W21_a_failed_job_is_submitted_anew_only_by_a_person(cli: Cli, provider:
     shown = cli("operation", "resubmit", first)
     assert shown.code == 2 and shown.out.startswith(f"Submit the job of {first} anew at acme?")
     assert "starts a render; billed by the minute" in shown.out and "may still run" not in shown.out
+    assert "elapsed" not in shown.out, "it has ended"
     again = cli("operation", "resubmit", first, "--yes", "--json")
     assert again.code == 0, again.out
     row = again.json["operation"]

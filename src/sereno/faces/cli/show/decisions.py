@@ -1,5 +1,6 @@
 """What a person is about to decide: cancelling, submitting anew, another contract."""
 
+from sereno.core.operation import TERMINAL
 from sereno.faces.cli.output import Output, safe
 from sereno.service.operations import ContractChange, Proposal
 
@@ -19,7 +20,11 @@ def show_proposal(out: Output, proposal: Proposal) -> None:
     """What is asked first; then where the operation stands, and what the contract says the decision does."""
     said = proposal.statement
     out.say(f"{safe(proposal.title)}?")
-    rows: list[tuple[str, object]] = [(label, said.get(name)) for name, label in _LABELS.items()]
+    rows: list[tuple[str, object]] = [
+        (label, said.get(name))
+        for name, label in _LABELS.items()
+        if name != "elapsed" or said.get("state") not in TERMINAL  # of what has ended it would go on growing
+    ]
     rows.append(("requests", f"{said.get('requests_used')} of {said.get('requests_max')}"))
     out.pairs([*rows, ("what it does", proposal.effects or "the contract does not say")], indent="  ")
 
