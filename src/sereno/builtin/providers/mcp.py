@@ -108,9 +108,10 @@ class McpProvider:
         if talk.own:
             return reply
         said = f"HTTP {reply.status}" if isinstance(reply, HttpReply) else reply.message
-        if isinstance(reply, NoReply) and not reply.sent and reply.kind in _SET_UP:
-            return reply
-        return NoReply(NoReplyKind.PROTOCOL, f"the handshake failed, the {call.kind} was not sent: {said}", sent=False)
+        failed = f"the handshake failed, the {call.kind} was not sent: {said}"
+        if isinstance(reply, NoReply) and not reply.sent:
+            return reply if reply.kind in _SET_UP else replace(reply, message=failed)
+        return NoReply(NoReplyKind.PROTOCOL, failed, sent=False)
 
     async def _converse(self, talk: _Talk, era: str | None, parameters: Mapping[str, str], request: _Request) -> Reply:
         """Asks, on a session where the era has them. What the world does is a value."""
