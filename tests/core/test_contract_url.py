@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sereno.core.contract import Contract, origin_of, parse_contract, status_url
+from sereno.core.reading.address import plain_base
 from sereno.core.values import Json
 
 
@@ -154,3 +155,19 @@ def test_no_value_changes_where_the_url_points(job_id: str, owner: str) -> None:
     parts = urlsplit(url)
     assert (parts.scheme, parts.netloc, parts.query, parts.fragment) == ("https", "api.acme.example", "", "")
     assert [unquote(piece) for piece in parts.path.split("/")] == ["", owner, "r", job_id]
+
+
+@pytest.mark.parametrize(
+    ("base", "written"),
+    [
+        ("HTTPS://API.Example.com:443/v1/", "https://api.example.com/v1"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("http://public.example:/", "http://public.example:/"),
+        ("https://a.example:0443/", "https://a.example:0443/"),
+        ("https://user@a.example/", "https://user@a.example/"),
+        ("no base", "no base"),
+    ],
+)
+def test_W39_a_base_is_written_in_one_way_and_an_odd_one_stays_odd(base: str, written: str) -> None:
+    """Else two spellings of one service would be two jobs; what the gate refuses is not made right on the way there."""
+    assert plain_base(base) == written

@@ -161,12 +161,16 @@ def _checked_base(base: str) -> str:
 
 
 def plain_base(base: str) -> str:
-    """Writes a base URL in one way: scheme and host in lower case, no default port, no slash at the end. What is no base URL stays."""
+    """Writes a base URL in one way: scheme and host in lower case, no default port, no slash at the end. What is no base URL, or an
+    odd one (a colon without a port), stays as it is: nothing that a check would refuse is made right on the way to it."""
     try:
         checked = _checked_base(base)
-        return origin_of(checked) + urlsplit(checked).path
+        origin = origin_of(checked)
     except ValueError:
         return base
+    parts, place = urlsplit(checked), origin.partition("://")[2]
+    plain = parts.netloc.lower() in (place, f"{place}:{_PORTS[parts.scheme]}")
+    return origin + parts.path if plain else base
 
 
 def _path_of(template: str) -> str:
