@@ -1,0 +1,41 @@
+"""The fault plan: which faults a world knows, when one strikes, and how often each did."""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+from sereno.testing.simulation.terms import Group, Options
+
+
+class Plan:
+    """Draws faults by the seed and counts the ones that struck. `calm` ends them all: the liveness phase."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._dice = {group: Random(f"fault:{group}:{options.seed}") for group in Group}
+        self.calm = False
+        self.struck: Counter[str] = Counter()
+        """By `group.name`."""
+
+    def draw(self, group: Group, among: Sequence[str], *, share: float | None = None) -> str | None:
+        """The name of the fault that strikes at this event, or None. The caller makes it happen; it is counted here.
+
+        `share` stands in for the group's share, where an event has a chance of its own. Kinds that the options exclude never strike.
+        """
+        if self.calm or not among:
+            return None
+        dice, chance = self._dice[group], self._options.shares.get(group, 0.0)
+        if share is not None and chance:
+            chance = share
+        if dice.random() >= chance:
+            return None
+        name = dice.choice(among)
+        kind = f"{group}.{name}"
+        if kind in self._options.without or (self._options.kinds is not None and kind not in self._options.kinds):
+            return None
+        self.struck[kind] += 1
+        return name
+
+    def dice(self, group: Group) -> Random:
+        """The dice of one group, for the size of a fault that struck."""
+        return self._dice[group]
