@@ -1,9 +1,9 @@
 """Virtual time for one process: every sleep and every clock that a waiter can use, replaced in one place for all waiters alike.
 
-What is virtual: `time.sleep`, `time.time`, `time.monotonic`, `time.perf_counter` (and their `_ns` forms), `datetime.now` and
-`utcnow`, `Thread.join(timeout)`, `Event.wait(timeout)`, and the clock and timers of asyncio event loops (see `loop.py`). A sleep moves
-the clock and returns at once. What is real: the work itself, and sockets; but a socket whose peer promised to answer late only
-waits in virtual time, and its own timeout is kept in virtual time too.
+What is virtual: `time.sleep`, `time.time`, `time.monotonic`, `time.perf_counter` (and their `_ns` forms), `time.clock_gettime`,
+`datetime.now` and `utcnow`, `Thread.join(timeout)`, `Event.wait(timeout)`, and the clock and timers of asyncio event loops (see
+`loop.py`). A sleep moves the clock and returns at once. What is real: the work itself, and sockets; but a socket whose peer promised to
+answer late only waits in virtual time, and its own timeout is kept in virtual time too.
 
 `install()` must run before a waiter's library is imported, so that `from time import sleep` finds the replacement.
 """
@@ -145,6 +145,7 @@ def install() -> None:
     time.monotonic_ns = lambda: int(CLOCK.now() * 1e9)
     time.perf_counter_ns = lambda: int(CLOCK.now() * 1e9)
     time.time_ns = lambda: int(CLOCK.wall() * 1e9)
+    time.clock_gettime = lambda clock: CLOCK.wall() if clock == time.CLOCK_REALTIME else CLOCK.now()
     threading.Thread.join = _join  # type: ignore[assignment, method-assign]  # replacing it is the point
     threading.Event.wait = _wait  # type: ignore[assignment, method-assign]  # as above
     for name in ("recv", "recv_into"):

@@ -35,6 +35,14 @@ from sereno.core.values import Json
 from sereno.core.work import DeliveryWork, Kind, Lease, LeaseTimes, OperationWork, PollWork, Principal, Work
 
 
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """How long the host runs. `id` names its start, the same for all its processes; "" where the platform names none."""
+
+    id: str
+    seconds: float
+
+
 class Clock(Protocol):
     """Seam 1. Wall time for the database of this host, monotonic seconds for durations, and sleeping."""
 
@@ -44,6 +52,10 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds that never go back."""
+        ...
+
+    def boot(self) -> Boot:
+        """Seconds since the host started, which go on while the machine sleeps; setting the wall clock does not touch them."""
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -17,6 +17,7 @@ import sereno.app
 from sereno.faces.cli.commands import run_command
 from sereno.faces.cli.verbs import wait as verbs_wait
 from sereno.outside.clock import SystemClock
+from sereno.ports import Boot
 from tests.faces.provider import CANCEL, CONTRACT, IDEMPOTENT, PUSHED, Provider
 
 SETTINGS = '[egress]\nallow = ["127.0.0.1"]\n[lease]\ntick = "50ms"\n'
@@ -79,6 +80,10 @@ class QuickClock(SystemClock):
     def monotonic(self) -> float:
         """Seconds of the quick time."""
         return (super().monotonic() - self._zero) * self.speed
+
+    def boot(self) -> Boot:
+        """The same, since the start of this clock: it does not sleep."""
+        return Boot("quick", self.monotonic())
 
     def now(self) -> datetime:
         """The instant of the quick time."""

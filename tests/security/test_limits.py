@@ -19,7 +19,7 @@ from sereno.core.operation import TERMINAL, Operation
 from sereno.core.values import Json
 from sereno.core.work import Principal
 from sereno.outside.clock import SystemClock
-from sereno.ports import PoolLimits
+from sereno.ports import Boot, PoolLimits
 from sereno.service.operations import Wanted, WantedSubmit
 from sereno.settings import parse_settings
 from tests.outside.rawserver import RawServer, ok
@@ -117,6 +117,11 @@ class Jumping(SystemClock):
     def monotonic(self) -> float:
         """The same for durations."""
         return super().monotonic() + self.ahead
+
+    def boot(self) -> Boot:
+        """The same since the host started."""
+        boot = super().boot()
+        return Boot(boot.id, boot.seconds + self.ahead)
 
 
 def random_body(rng: Random) -> bytes:

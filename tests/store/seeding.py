@@ -16,7 +16,7 @@ from sereno.core.poll import PollSpec
 from sereno.core.schedule import Interval
 from sereno.core.values import format_id, to_micros
 from sereno.core.work import Principal
-from sereno.ports import NewOperation
+from sereno.ports import Boot, NewOperation
 from sereno.store.codec import dump_effect, dump_options, dumps
 from sereno.store.definitions import Definitions
 from sereno.store.executor import Executor, ThreadExecutor, connect
@@ -42,6 +42,9 @@ class HandClock:
 
     def monotonic(self) -> float:
         return (self.at - START).total_seconds()
+
+    def boot(self) -> Boot:
+        return Boot("seeding", self.monotonic())
 
     async def sleep(self, seconds: float) -> None:
         self.at += timedelta(seconds=seconds)

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from sereno.core.values import PREFIXES, format_id
+from sereno.ports import Boot
 
 T = TypeVar("T")
 START = datetime(2026, 6, 1, tzinfo=UTC)
@@ -78,6 +79,10 @@ class VirtualClock:
         """The loop's virtual seconds."""
         return asyncio.get_running_loop().time()
 
+    def boot(self) -> Boot:
+        """The loop's virtual seconds: `offset` does not touch them."""
+        return Boot("virtual", self.monotonic())
+
     async def sleep(self, seconds: float) -> None:
         """Sleeps in virtual time."""
         await asyncio.sleep(max(0.0, seconds))
@@ -89,6 +94,9 @@ class HandClock:
     def __init__(self, start: datetime = START) -> None:
         self.wall = start
         self.mono = 0.0
+        self.asleep = 0.0
+        """Seconds that the machine has slept: monotonic time stood still meanwhile."""
+        self.boot_id = "hand"
 
     def now(self) -> datetime:
         """The instant the test set."""
@@ -98,10 +106,19 @@ class HandClock:
         """The seconds the test set."""
         return self.mono
 
+    def boot(self) -> Boot:
+        """Monotonic seconds and those asleep."""
+        return Boot(self.boot_id, self.mono + self.asleep)
+
     def advance(self, seconds: float) -> None:
         """Moves wall and monotonic time together."""
         self.wall += timedelta(seconds=seconds)
         self.mono += seconds
+
+    def suspend(self, seconds: float) -> None:
+        """The machine sleeps: wall and boot time go on, monotonic time does not."""
+        self.wall += timedelta(seconds=seconds)
+        self.asleep += seconds
 
     async def sleep(self, seconds: float) -> None:
         """Moves the clock and lets others run."""
