@@ -1,0 +1,51 @@
+"""`python -m sereno.testing.simulation.mutants`: hunts the planted bugs; `check` only says whether each can be planted."""
+
+import argparse
+import json
+import os
+import sys
+import time
+
+from sereno.testing.simulation.mutants.planting import mutants
+from sereno.testing.simulation.mutants.run import Hunted, figures, hunt_all, problems
+
+LEAST = 30
+
+
+def main() -> int:
+    """Prints a table and one line of JSON; 0 = all were found, 1 = some were not, 2 = the list is not in order."""
+    parser = argparse.ArgumentParser(prog="python -m sereno.testing.simulation.mutants")
+    parser.add_argument("verb", nargs="?", choices=("run", "check"), default="run")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="hunt this one (repeatable)")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1000, help="the most seeds for one bug")
+    parser.add_argument("--seconds", type=float, default=240.0, help="the longest hunt for one bug")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
+    given = parser.parse_args()
+    planted = mutants()
+    wrong = problems(planted) + ([] if len(planted) >= LEAST else [f"{len(planted)} bugs are planted, {LEAST} are wanted"])
+    wrong += [f"there is no {name}" for name in given.only if name not in {mutant.name for mutant in planted}]
+    if wrong or given.verb == "check":
+        print("\n".join(f"mutants: {line}" for line in wrong) or f"mutants: all {len(planted)} can be planted")
+        return 2 if wrong else 0
+    wanted = [mutant for mutant in planted if not given.only or mutant.name in given.only]
+    began = time.monotonic()
+    hunted = hunt_all(
+        wanted,
+        first=given.first,
+        most=given.seeds,
+        seconds=given.seconds,
+        jobs=given.jobs,
+        tell=lambda one: print(_row(one), flush=True),
+    )
+    print(json.dumps(figures(hunted, time.monotonic() - began)), flush=True)
+    return 0 if all(one.found is not None for one in hunted) else 1
+
+
+def _row(one: Hunted) -> str:
+    found = f"{one.seeds:5} seeds" if one.found is not None else "NOT FOUND  "
+    return f"{found}  {one.seconds:6.1f} s  {one.mutant.breaks:4} {one.mutant.name:32} {one.says[:100]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
