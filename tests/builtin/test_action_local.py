@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from threading import Thread
 
 import pytest
@@ -18,6 +18,7 @@ from sereno.core.delivery import OutcomeKind
 from sereno.core.effect import Policy
 from sereno.core.errors import LeaseLost, NotAllowed
 from tests.builtin.feeds.scripted import delivery, guarded
+from tests.loopback import LoopbackServer
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/home/x", "LANG": "C.UTF-8", "SECRET": "hunter2-value"}
 COMMAND = CommandAction(environ=ENVIRONMENT)
@@ -167,7 +168,7 @@ class _Receiver(BaseHTTPRequestHandler):
 @pytest.fixture
 def receiver():
     """A JSON receiver on loopback, in a thread of its own."""
-    server = HTTPServer(("127.0.0.1", 0), _Receiver)
+    server = LoopbackServer(_Receiver)
     server.got = []
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -4,8 +4,10 @@ import json
 import threading
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.loopback import LoopbackServer
 
 
 class Looks:
@@ -15,10 +17,9 @@ class Looks:
         self.asked: list[tuple[float, str]] = []
         self.ends_at = ends_at
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._answering())
-        self._server.daemon_threads = True
+        self._server = LoopbackServer(self._answering())
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.port = self._server.server_port
+        self.port = self._server.port
         self.url = f"http://127.0.0.1:{self.port}"
 
     def by_path(self) -> Counter[str]:

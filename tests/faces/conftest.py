@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ import sereno.app
 from sereno.faces.cli.commands import run_command
 from sereno.faces.cli.verbs import wait as verbs_wait
 from sereno.outside.clock import SystemClock
-from sereno.ports import Boot
 from tests.faces.provider import CANCEL, CONTRACT, IDEMPOTENT, PUSHED, Provider
+from tests.loopback import LoopbackServer
 
 SETTINGS = '[egress]\nallow = ["127.0.0.1"]\n[lease]\ntick = "50ms"\n'
 
@@ -67,31 +67,42 @@ def cli(folder: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
     return run
 
 
+LONGEST_GAP = 0.1
+"""Real seconds between two looks at the quick clock that count at most: what is longer is a stall of the machine, or nobody asked."""
+
+
 @dataclass
 class QuickClock(SystemClock):
-    """The real clock, thirty times as fast: pauses of a contract pass in a moment, in their order."""
+    """The real clock, thirty times as fast: pauses of a contract pass in a moment, in their order.
+
+    A machine that stalls for a second does not cost half a minute of a deadline or a lease: a stall counts as `LONGEST_GAP`.
+    """
 
     speed: float = 30.0
     start: datetime = field(default_factory=lambda: datetime(2026, 11, 30, 12, tzinfo=UTC))
 
     def __post_init__(self) -> None:
-        self._zero = super().monotonic()
+        self._lock = threading.Lock()
+        self._seen, self._passed = super().monotonic(), 0.0
 
     def monotonic(self) -> float:
         """Seconds of the quick time."""
-        return (super().monotonic() - self._zero) * self.speed
-
-    def boot(self) -> Boot:
-        """The same, since the start of this clock: it does not sleep."""
-        return Boot("quick", self.monotonic())
+        with self._lock:
+            real = super().monotonic()
+            self._passed += min(real - self._seen, LONGEST_GAP) * self.speed
+            self._seen = real
+            return self._passed
 
     def now(self) -> datetime:
         """The instant of the quick time."""
         return self.start + timedelta(seconds=self.monotonic())
 
     async def sleep(self, seconds: float) -> None:
-        """Sleeps the thirtieth part."""
+        """Sleeps the thirtieth part; the whole of it has passed then, though nobody looked meanwhile."""
+        end = self.monotonic() + seconds
         await super().sleep(seconds / self.speed)
+        with self._lock:
+            self._passed = max(self._passed, end)
 
 
 @pytest.fixture
@@ -129,9 +140,8 @@ class FeedServer:
             def log_message(self, format: str, *args: Any) -> None:
                 """Keeps quiet."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/notes.rss"
+        self._server = LoopbackServer(Answers)
+        self.url = f"http://127.0.0.1:{self._server.port}/notes.rss"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
 

@@ -3,8 +3,10 @@
 import json
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.loopback import LoopbackServer
 
 CONTRACT = """
 format = 1
@@ -162,9 +164,8 @@ class Provider:
     def __init__(self) -> None:
         self.books = Books()
         answers = type("Answers", (_Answers,), {"books": self.books})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), answers)
-        self._server.daemon_threads = True
-        self.base = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = LoopbackServer(answers)
+        self.base = f"http://127.0.0.1:{self._server.port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
 

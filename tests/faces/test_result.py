@@ -5,7 +5,7 @@ import os
 import stat
 import threading
 from collections.abc import AsyncIterator, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from sereno.faces.cli.nouns.result import write_file
 from sereno.faces.cli.show.results import MOST_SHOWN, is_json, is_text, printable, why_not_shown
 from sereno.service.results import KeptPart
 from tests.faces.conftest import SETTINGS, Cli, QuickClock
+from tests.loopback import LoopbackServer
 
 STEERING = [
     "\x1b[2J",
@@ -210,8 +211,8 @@ class Maker:
             def log_message(self, format: str, *args: Any) -> None:
                 """Keeps quiet."""
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.server = LoopbackServer(Answers)
+        self.url = f"http://127.0.0.1:{self.server.port}"
 
     def job(self) -> dict[str, Any]:
         """What the status says."""
