@@ -17,6 +17,7 @@ import sereno.app
 from sereno.faces.cli.commands import run_command
 from sereno.faces.cli.verbs import wait as verbs_wait
 from sereno.outside.clock import SystemClock
+from sereno.ports import Boot
 from tests.faces.provider import CANCEL, CONTRACT, IDEMPOTENT, PUSHED, Provider
 from tests.loopback import LoopbackServer
 
@@ -92,6 +93,10 @@ class QuickClock(SystemClock):
             self._passed += min(real - self._seen, LONGEST_GAP) * self.speed
             self._seen = real
             return self._passed
+
+    def boot(self) -> Boot:
+        """The same, since the start of this clock: it does not sleep."""
+        return Boot("quick", self.monotonic())
 
     def now(self) -> datetime:
         """The instant of the quick time."""
