@@ -1,11 +1,12 @@
 # `make` alone lists the targets. Every target sets up what it needs; nothing else has to be run first.
 PY := .venv/bin/python
 WORKERS ?= 2
-SEED ?= 1
+SEEDS ?= 1000
+CHUNKS ?= 1
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: servers conformance setup-conformance fleet hostile help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
+.PHONY: sim-long mutants servers conformance setup-conformance fleet hostile help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -v '## -' | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -39,8 +40,14 @@ hostile: setup ## 1,000 operations at a hostile provider on virtual time; the la
 servers: setup setup-conformance ## meet real servers of others, heavy ones too; the last line is JSON
 	@$(PY) -m scripts.servers run
 
-sim: setup ## run the seeded world: make sim SEED=7
-	@SERENO_SEED=$(SEED) $(PY) -m pytest tests/simulation -q -s -m "not nightly"
+sim: setup ## 1,000 fresh simulated worlds and all that failed once; make sim SEED=7: that one; the last line is JSON
+	@$(PY) -m sereno.testing.simulation $(if $(SEED),one $(SEED),many --seeds $(SEEDS))
+
+sim-long: setup ## go on with the 20,000 worlds of a release, 9 minutes a chunk (CHUNKS=n); the last line is JSON
+	@$(PY) -m sereno.testing.simulation long --chunks $(CHUNKS) --report docs/reference/simulation-long.jsonl --page docs/reference/simulation-long.md
+
+mutants: setup ## hunt the planted bugs in the simulated world; the last line is JSON
+	@$(PY) -m sereno.testing.simulation.mutants
 
 docs: setup ## write the generated pages of docs/reference
 	@$(PY) -m scripts.docs write

@@ -19,6 +19,7 @@ step imports "$bin/lint-imports" --no-cache
 step locks "$bin/python" -m scripts.locks check
 step house "$bin/python" -m scripts.house
 step docs "$bin/python" -m scripts.docs check
+step mutants "$bin/python" -m sereno.testing.simulation.mutants check
 
 if [ -n "$failed" ]; then
     echo "check: failed:$failed"

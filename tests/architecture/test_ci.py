@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ALL = ["run", "check", "test", "test-full", "conformance"]
+ALL = ["run", "check", "test", "test-full", "sim", "mutants", "conformance"]
 MAKE = """#!/bin/sh
 echo "$1" >>"$BOOK"
 [ "$SERENO_NO_SKIPS" = 1 ] || exit 8
