@@ -106,7 +106,7 @@ class Sereno:
     @property
     def doctor(self) -> Doctor:
         """Whether all is well."""
-        return Doctor(self._deps, self._artifacts)
+        return Doctor(self._deps, self._artifacts, self._store.mark)
 
     async def apply(self, *, dry_run: bool = False, prune: bool = False) -> list[Applied]:
         """Brings pools and polls of the settings file into the database."""

@@ -1,6 +1,6 @@
-"""Says whether all is well, so that cron can watch the watchman. Reads only; sends nothing."""
+"""Says whether all is well, so that cron can watch the watchman. Writes nothing but one mark of its own; sends nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -38,9 +38,11 @@ class Health:
 class Doctor:
     """`sereno doctor`."""
 
-    def __init__(self, deps: Deps, artifacts: ArtifactStore):
+    def __init__(self, deps: Deps, artifacts: ArtifactStore, mark: Callable[[], Awaitable[None]]):
+        """`mark` commits one small write, or raises Unavailable."""
         self._deps = deps
         self._artifacts = artifacts
+        self._mark = mark
 
     async def look(self) -> Health:
         """Looks at the database, the driver's pulse, dead letters, disabled polls, open questions and kept results."""
@@ -49,7 +51,7 @@ class Doctor:
             now = await self._deps.definitions.now()
         except SerenoError as error:
             return Health([Check("database", "bad", error.message, error.hint)], None)
-        checks = [Check("database", "ok", f"{self._deps.loaded.database} is readable")]
+        checks = [await self._database()]
         checks.append(_pulse(counts, None if counts.oldest_overdue_at is None else now - counts.oldest_overdue_at))
         dead = counts.deliveries.get("dead", 0) + counts.deliveries.get("ambiguous", 0)
         checks.append(_count("dead letters", dead, "see `sereno delivery list --state dead` and `--state ambiguous`"))
@@ -64,6 +66,15 @@ class Doctor:
         level, hint = ("ok", None) if trouble is None else ("warn", "results are copied once it is mended; see [artifacts]")
         checks.append(Check("kept results", level, trouble or "can be written", hint))
         return Health(checks, counts)
+
+    async def _database(self) -> Check:
+        """Reading goes well on a full disk too: only a commit shows that the work can go on (I30)."""
+        place = self._deps.loaded.database
+        try:
+            await self._mark()
+        except SerenoError as error:
+            return Check("database", "bad", f"{place} can be read but not written: {error.message}", error.hint)
+        return Check("database", "ok", f"{place} can be read and written")
 
 
 def _pulse(counts: Counts, lateness: timedelta | None) -> Check:

@@ -34,9 +34,20 @@ class Store:
     executor: Executor
     path: str
 
+    async def mark(self) -> None:
+        """Commits one small write, which shows that the disk takes one. Raises Unavailable."""
+        await self.executor.write(_mark)
+
     async def close(self) -> None:
         """Finishes what was handed in and closes the file."""
         await self.executor.close()
+
+
+def _mark(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('marked', '1')"
+        " ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)"
+    )
 
 
 def open_store(path: str | Path, *, clock: Clock, ids: Ids, executor: Callable[[str], Executor] | None = None) -> Store:
