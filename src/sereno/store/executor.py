@@ -87,10 +87,13 @@ def _pragma(connection: sqlite3.Connection, name: str) -> object:
     return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
+_FULL = ("the disk is full", "free space on the volume of the database; nothing was written")
 _HINTS = {
     sqlite3.SQLITE_BUSY: ("the database is locked by another process", "stop a process that holds it, or try again"),
     sqlite3.SQLITE_LOCKED: ("the database is locked", "try again"),
-    sqlite3.SQLITE_FULL: ("the disk is full", "free space on the volume of the database; nothing was written"),
+    sqlite3.SQLITE_FULL: _FULL,
+    # The shared memory beside the file is what the first process to open it has to make room for.
+    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,
     sqlite3.SQLITE_IOERR: ("the disk reported an error", "check the volume of the database; nothing was sent for this"),
     sqlite3.SQLITE_CANTOPEN: ("the database file cannot be opened", "check that its folder exists and is writable"),
     sqlite3.SQLITE_READONLY: ("the database file is read-only", "check the owner and mode of the file and its folder"),
@@ -104,7 +107,7 @@ _HINTS = {
 def translated(error: sqlite3.Error) -> SerenoError:
     """Turns an SQLite error into one of ours: trouble that may pass is Unavailable, everything else is our mistake."""
     number = getattr(error, "sqlite_errorcode", None)
-    known = _HINTS.get(number & 0xFF) if number is not None else None
+    known = _HINTS.get(number, _HINTS.get(number & 0xFF)) if number is not None else None
     if known is not None:
         return Unavailable(known[0], hint=known[1], code="database_unavailable")
     return InvariantBroken(f"the database refused a statement: {error}", code="database_refused")
