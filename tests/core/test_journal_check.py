@@ -223,7 +223,26 @@ def test_I7_a_clock_that_was_set_back_took_the_plans_with_it() -> None:
     assert check_journal(again(-70), CONTRACTS, [clock(35, 100)]) == []
     assert {fault.name for fault in check_journal(again(-76), CONTRACTS, [clock(35, 100)])} == {N.EARLY, N.INSIDE_WAIT}
     assert check_journal(again(-70), CONTRACTS, [clock(35, 100, moved=False)]) != []
-    assert check_journal(again(-70), CONTRACTS, [clock(25, 100)]) != []
+    assert check_journal(again(-70), CONTRACTS, [clock(25, 100)]) == [], "the plan is told by the clock of its claim"
+    assert check_journal(again(-70), CONTRACTS, [clock(15, 100)]) != []
+
+
+def test_I4_a_clock_that_was_set_forward_took_the_plans_with_it() -> None:
+    """What is due by the new clock but not by the length of its wait is early; a step that moved nothing asks for nothing."""
+    earlier = [replace(entry, seq=entry.seq * 10) for entry in sound()[:3]]
+
+    def again(seconds: float, step: JournalEntry) -> set[N]:
+        return {fault.name for fault in check_journal([*earlier, claim(40, seconds, 2, 2)], CONTRACTS, [step])}
+
+    assert again(30, clock(35, -100, moved=False)) == set(), "the plan itself is kept"
+    assert again(30, clock(35, -100)) == {N.EARLY, N.INSIDE_WAIT, N.INSIDE_GAP}
+    assert again(124, clock(25, -100)) == {N.EARLY, N.INSIDE_WAIT}
+    assert again(130, clock(35, -100)) == set()
+    assert again(30, clock(5, -100)) == set(), "all of it was planned by the new clock"
+    old = clock(35, -100)
+    assert again(30, replace(old, facts={"event": "clock_step", "seconds": 100.0})) == set(), (
+        "an older version moved none forward"
+    )
 
 
 def test_a_call_back_only_ever_shortens() -> None:

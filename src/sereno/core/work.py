@@ -43,6 +43,9 @@ class Lease:
     until: datetime
     revision: int
     """The definition's revision at the claim; a commit under another one creates no effects and decides again."""
+    moved: int = 0
+    """By how much steps of the database's clock had moved the open waits by then, in microseconds: a commit moves its plan by what
+    was added since."""
 
 
 @quick

@@ -75,7 +75,7 @@ _ROUNDED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """When the next step may send, as the journal said it; `shift` is how far the clock had been set back by then (microseconds)."""
+    """When the next step may send, as the journal said it; `shift` is how far the waits had been moved by then (microseconds)."""
 
     look: int | None = None
     due: int | None = None
@@ -85,7 +85,7 @@ class _Plan:
 @dataclass(slots=True)
 class JournalCheck:
     """Takes the rows of one operation, oldest first, and collects the faults. `contracts` are the pinned ones by digest, `clock` the rows
-    that say when the host's clock was set back: waits were moved with it."""
+    that say when the host's clock was set, forward or back: waits were moved with it."""
 
     contracts: Mapping[str, Contract] = field(default_factory=dict)
     clock: Sequence[JournalEntry] = ()
@@ -98,6 +98,8 @@ class JournalCheck:
     _state: str | None = None
     _intent: Facts | None = None
     """The claim whose step has not ended yet."""
+    _claimed_seq: int = 0
+    """Its row: what its step decides is told by the clock as it stood there."""
     _sent: int = 0
     """Status requests that may have left."""
     _in_doubt: set[str] = field(default_factory=set)
@@ -128,7 +130,7 @@ class JournalCheck:
 
     def _claimed(self, entry: JournalEntry, facts: Facts) -> None:
         self._doubt(self._intent)
-        self._intent = facts
+        self._intent, self._claimed_seq = facts, entry.seq
         asks, call = bool(facts.get("asks")), _table(facts.get("call"))
         self._sent += asks
         self._check_standing(entry, facts)
@@ -172,16 +174,20 @@ class JournalCheck:
             self._say(FaultName.INSIDE_GAP, entry, f"claimed at {_text(at)}, and the minimum gap ends at {_text(earliest)}")
 
     def _before(self, at: int, planned: int | None, shift: int, seq: int) -> bool:
-        """Whether `at` is before an instant that was planned when the clock had been set back by `shift`."""
+        """Whether `at` is before an instant that was planned when the waits had been moved by `shift`."""
         if planned is None:
             return False
-        moved = self._set_back(seq) - shift
-        return at < planned - moved - (_ROUNDED if moved else 0)
+        moved = self._moved(seq) - shift
+        return at < planned + moved - (_ROUNDED if moved else 0)
 
-    def _set_back(self, seq: int) -> int:
-        """How far the clock was set back in all rows before `seq`."""
-        steps = (entry.facts.get("seconds") for entry in self.clock if entry.seq < seq and entry.facts.get("moved", True))
-        return sum(round(-step * 1_000_000) for step in steps if isinstance(step, int | float) and step < 0)
+    def _moved(self, seq: int) -> int:
+        """How far the waits were moved by all rows before `seq`. An older version moved none forward, and did not always say so."""
+        moved = 0
+        for entry in self.clock:
+            step, done = entry.facts.get("seconds"), entry.facts.get("moved")
+            if entry.seq < seq and isinstance(step, int | float) and (done or (done is None and step < 0)):
+                moved += round(step * 1_000_000)
+        return moved
 
     def _check_right(self, entry: JournalEntry, facts: Facts) -> None:
         at, stops_at = _number(facts.get("claimed_at")), _stops_at(facts)
@@ -204,9 +210,9 @@ class JournalCheck:
         self._check_used(entry, facts, intent, sent=sent)
         self._check_submit(entry, intent, answer, sent=sent)
         self._check_end(entry, facts, seen)
-        self._move(entry, facts, edited=bool(facts.get("edited")))
+        shift = self._moved(self._claimed_seq if intent else entry.seq)
+        self._move(entry, facts, shift, edited=bool(facts.get("edited")))
         if sent:
-            shift = self._set_back(entry.seq)
             if _table(intent.get("call")).get("kind") != CallKind.CANCEL:
                 self._received = _Plan(_number(facts.get("received_at")), None, shift)
             self._wait = _Plan(_asked_until(seen or answer), None, shift)
@@ -278,16 +284,16 @@ class JournalCheck:
             self._say(FaultName.CONTRADICTS, entry, f"it is {facts.get('state')} by {word}, which only gives up")
         self._limits = tuple(facts.get(name) for name in _LIMITS) if set(_LIMITS) <= set(facts) else self._limits
         plan = self._plan
-        self._move(entry, facts, edited=False)
+        self._move(entry, facts, self._moved(entry.seq), edited=False)
         if word == "contract_changed":
             self._plan = plan
             self._sooner(entry, facts)
 
     def _sooner(self, entry: JournalEntry, facts: Facts) -> None:
         """What never puts anything off: a call that is planned keeps its instant."""
-        plan, shift = self._plan, self._set_back(entry.seq)
+        plan, shift = self._plan, self._moved(entry.seq)
         moved = shift - plan.shift
-        known = [None if planned is None else planned - moved for planned in (plan.look, plan.due)]
+        known = [None if planned is None else planned + moved for planned in (plan.look, plan.due)]
         found = [_instant(facts.get(name)) for name in ("next_poll_at", "due")]
         look, due = (min((one for one in both if one is not None), default=None) for both in zip(known, found, strict=True))
         self._plan = _Plan(look, due, shift)
@@ -301,8 +307,8 @@ class JournalCheck:
         if state in TERMINAL and _ANSWERED_BY.get(state) != facts.get("verb"):
             self._say(FaultName.CONTRADICTS, entry, f"it is {state}, and the answer was {facts.get('verb')}")
 
-    def _move(self, entry: JournalEntry, facts: Facts, *, edited: bool) -> None:
-        """Takes over state and plan of a row."""
+    def _move(self, entry: JournalEntry, facts: Facts, shift: int, *, edited: bool) -> None:
+        """Takes over state and plan of a row; `shift`: how far the waits had been moved by the clock that the plan is told by."""
         before, state, due = facts.get("state_before"), facts.get("state"), _instant(facts.get("due"))
         if not edited and self._state is not None and before is not None and before != self._state:
             self._say(FaultName.JUMPED, entry, f"it was {before}, and the last row left it {self._state}")
@@ -310,7 +316,7 @@ class JournalCheck:
             self._say(FaultName.NO_SOURCE, entry, "the plan names no source of its delay")
         if isinstance(state, str):
             self._state = state
-        self._plan = _Plan(_instant(facts.get("next_poll_at")), due, self._set_back(entry.seq))
+        self._plan = _Plan(_instant(facts.get("next_poll_at")), due, shift)
 
     def _say(self, name: FaultName, entry: JournalEntry, says: str) -> None:
         self.faults.append(JournalFault(name, entry.seq, entry.at, entry.run, says))

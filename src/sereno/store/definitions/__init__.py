@@ -7,12 +7,14 @@ from typing import TypeVar
 
 from sereno.core.poll import PollSpec, PollState
 from sereno.core.record import DeliveryRecord, OperationRecord, PollRecord
+from sereno.core.values import from_micros
 from sereno.core.work import Principal
 from sereno.ports import AnswerRule, Change, Clock, Given, Ids, NewOperation, PoolLimits
 from sereno.store.definitions import changes, deliveries, escalations, operations, polls, pool_limits
 from sereno.store.definitions.request import Request
 from sereno.store.executor import Executor
 from sereno.store.reads import pages
+from sereno.store.work.instant import HostTime
 
 T = TypeVar("T")
 
@@ -22,18 +24,18 @@ class Definitions:
 
     def __init__(self, executor: Executor, *, clock: Clock, ids: Ids) -> None:
         self._executor = executor
-        self._clock = clock
+        self._time = HostTime(clock)
         self._ids = ids
 
     async def _write(self, who: Principal, change: Callable[[Request], T]) -> T:
         def inside(connection: Connection) -> T:
-            return change(Request(connection, who, self._clock.now(), self._ids))
+            return change(Request(connection, who, from_micros(self._time.enter(connection).now), self._ids))
 
         return await self._executor.write(inside)
 
     async def now(self) -> datetime:
         """The database's instant."""
-        return self._clock.now()
+        return from_micros(self._time.now())
 
     async def add_poll(self, who: Principal, spec: PollSpec, *, pool: str, due: datetime, managed_by: str) -> PollRecord:
         """Stores a poll. Raises AlreadyExists for a taken name and says whose it is."""

@@ -10,6 +10,7 @@ from sereno.store.named import named
 from sereno.store.pools import wake_pools
 from sereno.store.work.fence import held
 from sereno.store.work.journal import DECISION, Entry, append
+from sereno.store.work.steps import moved_plan, moved_since
 
 OUTCOME_MAX = 2_000
 
@@ -18,7 +19,8 @@ def commit_delivery(connection: sqlite3.Connection, work: DeliveryWork, decision
     """Writes an attempt's outcome. Raises LeaseLost."""
     fence = held(connection, work)
     delivery, lease, outcome = work.delivery, work.lease, decision.outcome
-    due, ok = micros(decision.due), outcome.kind is OutcomeKind.DONE
+    ok, due = outcome.kind is OutcomeKind.DONE, micros(decision.due)
+    due = None if due is None else moved_plan(due, moved_since(connection, lease))
     said = f"{outcome.kind}: {outcome.message}"[:OUTCOME_MAX] if outcome.message else str(outcome.kind)
     key = {"workspace": delivery.workspace, "id": delivery.id, "now": now}
     settled = {

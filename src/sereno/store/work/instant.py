@@ -1,93 +1,113 @@
-"""The database's instant: the host's wall clock, with a high-water mark so that a step back leaves nothing stuck (I7, I23)."""
+"""The database's instant on SQLite: the host's wall clock, held against the time since the host started (I4, I6, I7, I23).
+
+`meta` keeps a high-water mark, the latest instant seen, and for the running start of the host how far the wall clock was from the time
+since that start. Where that distance has changed by more than a minute the wall clock was set, forward or back, and all open waits are
+moved by the same. A machine that sleeps changes no distance: the time since its start goes on. After a new start only a step back is
+noticed, by the mark. Every write looks, inside its transaction, so each step is found once, whatever number of processes there is.
+"""
 
 import sqlite3
+from dataclasses import dataclass
 
-from sereno.core.values import Json
-from sereno.core.work import DEFAULT_WORKSPACE
-from sereno.store.work.journal import RESULT, Entry, append
+from sereno.core.values import to_micros
+from sereno.ports import Clock
+from sereno.store.work.steps import STEP_US, move, number, write
 
-STEP_US = 60_000_000
-"""A clock that stands more than a minute before the latest claim was set back."""
 SAVE_EVERY_US = 1_000_000
 SAVE_IDLE_US = 30_000_000
 """How old the mark may get while nothing is claimed: an idle process does not write each second."""
-SAME_STEP_US = 300_000_000
-"""For so long, another process that notices a step of this size means the step that is on record already."""
-SUBJECT = "clock"
-_SHIFTS = (
-    "UPDATE poll SET due = due - :step, scheduled_for = scheduled_for - :step, lease_until = lease_until - :step"
-    " WHERE state = 'active' AND due IS NOT NULL",
-    # What is due at its deadline alone stays so: due sooner it would look, inside a wait that the provider asked for, or without a plan.
-    "UPDATE operation SET scheduled_for = scheduled_for - :step, lease_until = lease_until - :step, next_poll_at = next_poll_at - :step,"
-    " due = CASE WHEN due <> min(deadline_at, coalesce(business_deadline_at, deadline_at)) THEN due - :step"
-    "            WHEN parked IS NULL THEN min(due, coalesce(next_poll_at - :step, due)) ELSE due END"
-    " WHERE state IN ('submitting', 'waiting') AND due IS NOT NULL",
-    "UPDATE delivery SET due = due - :step, scheduled_for = scheduled_for - :step, lease_until = lease_until - :step"
-    " WHERE state IN ('queued', 'sending') AND due IS NOT NULL",
-    "UPDATE provider_call SET first_sent_at = first_sent_at - :step WHERE state IN ('queued', 'sending')",
-    "UPDATE pool SET tat = max(tat - :step, 0), wake = wake - :step",
-)
+MARK, BOOT = "high_water", "boot"
+"""Keys in `meta`. The value of the second: the id of the host's start, a space, wall clock less time since it, in microseconds."""
+_TRIES = 5
+_SURE_US = 500_000
+"""Two clocks that were read within so long belong together."""
 
 
-def high_water(connection: sqlite3.Connection) -> int:
-    """The latest instant that a claim has seen, in microseconds; 0 = none."""
-    row = connection.execute("SELECT value FROM meta WHERE key = 'high_water'").fetchone()
-    return 0 if row is None else int(row[0])
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The host's clocks at one moment, in microseconds. `offset`: wall clock less time since the start; None = could not be told."""
+
+    now: int
+    boot: str = ""
+    offset: int | None = None
 
 
-def _save(connection: sqlite3.Connection, now: int) -> None:
-    connection.execute(
-        "INSERT INTO meta (key, value) VALUES ('high_water', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (str(now),),
-    )
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What `meta` says."""
+
+    mark: int
+    boot: str
+    offset: int | None
 
 
-def watch(connection: sqlite3.Connection, now: int) -> int:
-    """Called by every claim. A clock that was set back moves every open wait back with it, so that waits keep their length.
+@dataclass(slots=True)
+class HostTime:
+    """Gives each transaction its instant, and moves the waits where the clock was set."""
 
-    Deadlines and the end of a question to a person are instants that somebody was told; they stay. Returns the step in
-    microseconds, 0 for none.
-    """
-    mark = high_water(connection)
-    step = mark - now
-    if step > STEP_US:
-        for statement in _SHIFTS:
-            connection.execute(statement, {"step": step})
-        note_step(connection, now, -step / 1_000_000, moved=True)
-        _save(connection, now)
-        return step
-    if now - mark > SAVE_IDLE_US:
-        _save(connection, now)
-    return 0
+    clock: Clock
+    _seen: int | None = None
+    """The offset of the last look of this process: all there is where the host names no start."""
+
+    def now(self) -> int:
+        """The instant, for what only reads."""
+        return to_micros(self.clock.now())
+
+    def enter(self, connection: sqlite3.Connection) -> Reading:
+        """Called by every write before anything else."""
+        reading = self._read()
+        known = _load(connection)
+        same = self._same_start(known, reading)
+        step = _step(known, reading, same=same)
+        if step:
+            move(connection, reading.now, step)
+        # Where no start is named, the first look of a process cannot tell a new start from a step: a process that knows may come next.
+        unsure = not same and not reading.boot and self._seen is None and known.offset is not None
+        if step or reading.now - known.mark > SAVE_IDLE_US or not (same or unsure or reading.offset is None):
+            _save(connection, Reading(reading.now) if unsure else reading)
+        self._seen = reading.offset
+        return reading
+
+    def keep(self, connection: sqlite3.Connection, reading: Reading) -> None:
+        """Moves the mark on with a claim that found work, once a second."""
+        if reading.now - _load(connection).mark > SAVE_EVERY_US:
+            _save(connection, reading)
+
+    def _read(self) -> Reading:
+        """Reads both clocks at one moment: a process that is held up between them would see a step that never was."""
+        now = 0
+        for _ in range(_TRIES):
+            before = self.clock.boot()
+            now = to_micros(self.clock.now())
+            boot = self.clock.boot()
+            since = round(boot.seconds * 1_000_000)
+            if boot.id == before.id and since - round(before.seconds * 1_000_000) <= _SURE_US:
+                return Reading(now, boot.id, now - since)
+        return Reading(now)
+
+    def _same_start(self, known: _Known, reading: Reading) -> bool:
+        """Whether the two offsets can be compared. Where no start is named, only a process that lived then knows."""
+        if known.offset is None or reading.offset is None or known.boot != reading.boot:
+            return False
+        return bool(reading.boot) or (self._seen is not None and abs(self._seen - known.offset) <= STEP_US)
 
 
-def keep(connection: sqlite3.Connection, now: int) -> None:
-    """Moves the mark on with a claim that found work, once a second."""
-    if now - high_water(connection) > SAVE_EVERY_US:
-        _save(connection, now)
+def _step(known: _Known, reading: Reading, *, same: bool) -> int:
+    """How far the clock was set, in microseconds; 0 = not."""
+    if same and known.offset is not None and reading.offset is not None and abs(reading.offset - known.offset) > STEP_US:
+        return reading.offset - known.offset
+    back = reading.now - known.mark
+    return back if back < -STEP_US else 0
 
 
-def _noted(connection: sqlite3.Connection, now: int, seconds: float) -> bool:
-    """Whether the newest record is of the same step: as large to a minute, and written within the last minutes."""
-    row = connection.execute(
-        "SELECT at, facts ->> 'seconds' FROM journal WHERE workspace = ? AND subject = ? ORDER BY seq DESC LIMIT 1",
-        (DEFAULT_WORKSPACE, SUBJECT),
-    ).fetchone()
-    return row is not None and abs(now - row[0]) <= SAME_STEP_US and abs(seconds - row[1]) * 1_000_000 <= STEP_US
+def _load(connection: sqlite3.Connection) -> _Known:
+    """What cannot be read counts as never written."""
+    rows = dict(connection.execute("SELECT key, value FROM meta WHERE key IN (?, ?)", (MARK, BOOT)).fetchall())
+    boot, _, offset = str(rows.get(BOOT, "")).rpartition(" ")
+    return _Known(number(rows.get(MARK)) or 0, boot, number(offset))
 
 
-def note_step(connection: sqlite3.Connection, now: int, seconds: float, *, moved: bool = False) -> None:
-    """Records that the host clock stepped by `seconds` (negative: back), once: each process of the host sees the same step.
-
-    `moved`: the open waits were moved with it, which is on record each time, since the plans in the journal are read with that in mind.
-    """
-    known = _noted(connection, now, seconds)
-    if known and not moved:
-        return
-    facts: dict[str, Json] = {"event": "clock_step", "seconds": round(seconds, 3), "moved": moved}
-    append(connection, [Entry(DEFAULT_WORKSPACE, SUBJECT, 0, RESULT, now, facts)])
-    if not known:
-        connection.execute(
-            "INSERT INTO meta (key, value) VALUES ('clock_steps', '1')"
-            " ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)"
-        )
+def _save(connection: sqlite3.Connection, reading: Reading) -> None:
+    write(connection, MARK, str(reading.now))
+    if reading.offset is not None:
+        write(connection, BOOT, f"{reading.boot} {reading.offset}")

@@ -32,6 +32,7 @@ from sereno.store.pushed import pushed_facts
 from sereno.store.work.effects import Outgoing, insert
 from sereno.store.work.fence import Values, held
 from sereno.store.work.journal import DECISION, Entry, append
+from sereno.store.work.steps import moved_plan, moved_since
 
 _LOCAL = (DelaySource.LOCAL_BACKOFF, DelaySource.CONTRACT_SCHEDULE)
 """Waits that a call-back may shorten (W35)."""
@@ -53,9 +54,11 @@ class OperationCommit:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the decision comes to on the row as it stands now; instants in microseconds."""
+    """What the decision comes to on the row as it stands now; instants in microseconds, by the clock as it stood at the claim.
+    `moved`: how far it was set since, which the row gets on top."""
 
     now: int
+    moved: int
     edited: bool
     state: OperationState
     used: int
@@ -73,11 +76,12 @@ def commit_operation(connection: sqlite3.Connection, commit: OperationCommit, no
     another open operation. An operation that was edited meanwhile keeps its state: the facts count, nothing is told."""
     fence = held(connection, commit.work)
     _refuse_taken_job(connection, commit)
-    plan = _planned(commit, fence, now)
+    plan = _planned(commit, fence, now, moved_since(connection, commit.work.lease))
     settle_call(connection, commit.work, commit.decision.call, ended=plan.state in TERMINAL, now=now)
     _settle(connection, commit, fence, plan)
     operation = commit.work.operation
-    wakes = [(operation.workspace, fence["pool"], now if plan.due is None else plan.due)]
+    due, _ = _on_row(commit, plan)
+    wakes = [(operation.workspace, fence["pool"], now if due is None else due)]
     suppressed = 0
     if not plan.edited:
         _questions(connection, commit, now)
@@ -108,8 +112,9 @@ def _parameters(commit: OperationCommit, job: Job) -> str:
     return dump_parameters({**commit.work.operation.parameters, **job.parameters})
 
 
-def _planned(commit: OperationCommit, fence: Values, now: int) -> _Plan:
+def _planned(commit: OperationCommit, row: Values, now: int, moved: int) -> _Plan:
     """A step that made a call cannot be decided again, so its decision is written whole, whatever was edited meanwhile."""
+    then, fence = now - moved, {**row, "woken_at": None if row["woken_at"] is None else row["woken_at"] - moved}
     decision = commit.decision
     edited = fence["revision"] != commit.work.lease.revision and decision.call is None
     state = OperationState(fence["state"]) if edited else decision.state
@@ -117,12 +122,13 @@ def _planned(commit: OperationCommit, fence: Values, now: int) -> _Plan:
     pushed_at = None if state in TERMINAL else _unread(commit, fence, edited=edited)
     due, next_poll_at = micros(decision.due), micros(decision.next_poll_at)
     if edited:
-        due = _edited_due(fence, decision, now, calls=call is not None)
+        due = _edited_due(fence, decision, then, calls=call is not None)
     if state in LIVE and due is not None and call is None:
-        due, next_poll_at = _woken(commit, fence, (due, next_poll_at), now=now, unread=pushed_at is not None)
+        due, next_poll_at = _woken(commit, fence, (due, next_poll_at), now=then, unread=pushed_at is not None)
     pins = load_pins(fence["pins"])
     return _Plan(
         now=now,
+        moved=moved,
         edited=edited,
         state=state,
         used=settled_requests(fence, commit),
@@ -132,6 +138,16 @@ def _planned(commit: OperationCommit, fence: Values, now: int) -> _Plan:
         pushed_at=pushed_at,
         pins=pins if edited else {**pins, **decision.pins},
     )
+
+
+def _on_row(commit: OperationCommit, plan: _Plan) -> tuple[int | None, int | None]:
+    """`due` and `next_poll_at` by the clock as it stands now. What was told to somebody (the end of a question) stays."""
+    due, look = plan.due, plan.next_poll_at
+    if due is None or plan.state not in LIVE:
+        return due, look
+    stops_at, _ = commit.work.operation.allowance.stops_at()
+    due = moved_plan(due, plan.moved, stops=micros(stops_at), look=look) if plan.moved else due
+    return due, None if look is None else moved_plan(look, plan.moved)
 
 
 def _unread(commit: OperationCommit, fence: Values, *, edited: bool) -> int | None:
@@ -193,12 +209,14 @@ def seen(observation: Observation | None) -> dict[str, Any]:
 
 def _settle(connection: sqlite3.Connection, commit: OperationCommit, fence: Values, plan: _Plan) -> None:
     operation, decision, edited = commit.work.operation, commit.decision, plan.edited
+    due, next_poll_at = _on_row(commit, plan)
+    received_at = (micros(decision.received_at) or 0) + plan.moved
     values = {
         **commit.key,
         "now": plan.now,
         "state": str(plan.state),
-        "due": plan.due,
-        "next_poll_at": plan.next_poll_at,
+        "due": due,
+        "next_poll_at": next_poll_at,
         "delay_source": str(decision.delay_source),
         "used": plan.used,
         "transport_failures": decision.spend.transport_failures,
@@ -215,20 +233,20 @@ def _settle(connection: sqlite3.Connection, commit: OperationCommit, fence: Valu
         "pushed_at": plan.pushed_at,
         "escalated": int(decision.escalation is not None and not edited),
         "regressed": int("regression" in decision.facts),
-        "checked_at": None if decision.observation is None else micros(decision.received_at),
+        "checked_at": None if decision.observation is None else received_at,
         **seen(decision.observation),
     }
     connection.execute(named("commit")["settle_operation"], values)
     if fence["pushed_at"] is not None and plan.pushed_at is None:
         connection.execute(named("commit")["forget_pushed"], commit.key)
     if _cancelled(commit):
-        connection.execute(named("commit")["cancel_taken"], {**commit.key, "cancelled_at": micros(decision.received_at)})
+        connection.execute(named("commit")["cancel_taken"], {**commit.key, "cancelled_at": received_at})
     if decision.job is not None:
         job = {
             "job_id": decision.job.job_id,
             "url": decision.job.url,
             "parameters": _parameters(commit, decision.job),
-            "submitted_at": micros(decision.received_at),
+            "submitted_at": received_at,
         }
         connection.execute(named("commit")["name_job"], {**commit.key, **job})
 

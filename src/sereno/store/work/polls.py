@@ -15,6 +15,7 @@ from sereno.store.named import named
 from sereno.store.pools import debit_pool, wake_pools
 from sereno.store.work.effects import Outgoing, insert
 from sereno.store.work.journal import DECISION, Entry, append
+from sereno.store.work.steps import moved, moved_plan
 
 
 @dataclass(slots=True)
@@ -40,6 +41,8 @@ class _Kept:
     due: int | None
     goes_on: bool
     """Due at once, to read more: still the same due instant."""
+    served: int
+    """The due instant that was served, by the clock as it stands."""
 
     @property
     def moves(self) -> bool:
@@ -61,11 +64,12 @@ def commit_polls(connection: sqlite3.Connection, commits: Sequence[PollCommit], 
     """Writes a group; answers None or LeaseLost for each. See `WorkStore.commit_poll`."""
     ids = dumps([[commit.work.poll.workspace, commit.work.poll.id] for commit in commits])
     fences = {key: rest for key, *rest in loads(connection.execute(named("commit")["poll_fences"], {"rows": ids}).fetchone()[0])}
+    steps = moved(connection)
     kept: dict[tuple[str, str], _Kept] = {}
     answers: list[None | Exception] = []
     for at, commit in enumerate(commits):
         key = (commit.work.poll.workspace, commit.work.poll.id)
-        found = None if key in kept else _against(fences.get(at), commit, now)
+        found = None if key in kept else _against(fences.get(at), commit, now, steps)
         if found is None:
             answers.append(LeaseLost("the run was taken over before it was committed", subject=commit.work.poll.id))
         else:
@@ -76,7 +80,7 @@ def commit_polls(connection: sqlite3.Connection, commits: Sequence[PollCommit], 
     return answers
 
 
-def _against(fence: Sequence[Any] | None, commit: PollCommit, now: int) -> _Kept | None:
+def _against(fence: Sequence[Any] | None, commit: PollCommit, now: int, steps: int) -> _Kept | None:
     """Holds a commit against its row; None where the fence is old.
 
     Under an edited definition nothing fires and the poll is due at once. Cursor and objects are taken only where nothing new was
@@ -95,8 +99,12 @@ def _against(fence: Sequence[Any] | None, commit: PollCommit, now: int) -> _Kept
         due = now if state == PollState.ACTIVE else None
     else:
         state, due = str(decision.state), micros(decision.due)
+        due = None if due is None else moved_plan(due, steps - work.lease.moved)
     goes_on = due is not None and due <= now
-    return _Kept(work, decision, commit.ids, pool=pool, state=state, edited=edited, takes=takes, due=due, goes_on=goes_on)
+    served = (micros(work.scheduled_for) or 0) + steps - work.lease.moved
+    return _Kept(
+        work, decision, commit.ids, pool=pool, state=state, edited=edited, takes=takes, due=due, goes_on=goes_on, served=served
+    )
 
 
 def _write(connection: sqlite3.Connection, kept: Sequence[_Kept], now: int) -> None:
@@ -130,7 +138,7 @@ def _key(one: _Kept) -> tuple[str, str]:
 def _poll_row(one: _Kept, now: int) -> Sequence[Any]:
     d = one.decision
     matched = 0 if one.edited else d.matched
-    served, attempt = (micros(one.work.scheduled_for), one.work.attempt) if one.goes_on else (one.due, 0)
+    served, attempt = (one.served, one.work.attempt) if one.goes_on else (one.due, 0)
     facts = (d.cursor, d.baselined, d.failures, d.auth_failures, matched, d.error)
     return (*_key(one), one.due, one.takes, *facts, served, attempt, now)
 

@@ -29,10 +29,10 @@ from sereno.store.rows import (
     read_operation,
     read_poll,
 )
-from sereno.store.work import instant
 from sereno.store.work.claim import Found, Pick, find
 from sereno.store.work.journal import INTENT, Entry, append
 from sereno.store.work.park import park_row
+from sereno.store.work.steps import moved
 
 _COLUMNS = {Kind.POLL: POLL_COLUMNS, Kind.OPERATION: OPERATION_COLUMNS, Kind.DELIVERY: DELIVERY_COLUMNS}
 LIVE = ("submitting", "waiting")
@@ -62,6 +62,7 @@ class Batch:
     until: int
     claimed_at: datetime
     until_at: datetime
+    moved: int
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     works: dict[str, Work] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
@@ -76,15 +77,17 @@ class Batch:
             claimed_at=self.claimed_at,
             until=self.until_at,
             revision=row["revision"],
+            moved=self.moved,
         )
 
 
 def claim(connection: sqlite3.Connection, now: int, ask: Ask) -> Claimed:
     """Hands out due work at `now` (microseconds)."""
-    instant.watch(connection, now)
     found = find(connection, now, ask.limit, ask.only)
     until = now + span_us(ask.times.lease)
-    batch = Batch(ask=ask, now=now, until=until, claimed_at=from_micros(now), until_at=from_micros(until))
+    batch = Batch(
+        ask=ask, now=now, until=until, claimed_at=from_micros(now), until_at=from_micros(until), moved=moved(connection)
+    )
     for kind, take in _TAKE.items():
         picks = [pick for pick in found.picks if pick.kind is kind]
         if picks:
@@ -92,7 +95,6 @@ def claim(connection: sqlite3.Connection, now: int, ask: Ask) -> Claimed:
             take(connection, batch, [batch.rows[pick.id] for pick in picks if pick.id in batch.rows])
     if batch.rows:
         _write_runs(connection, batch, found)
-        instant.keep(connection, now)
     _settle_pools(connection, batch, found)
     works = [batch.works[pick.id] for pick in found.picks if pick.id in batch.works]
     return Claimed(now=from_micros(now), works=works)

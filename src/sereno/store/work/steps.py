@@ -1,0 +1,107 @@
+"""Steps of the host's clock: every open wait moves with a step, so that it keeps its length (I4, I6, I7, I23)."""
+
+import sqlite3
+
+from sereno.core.values import FAR_FUTURE, Json, to_micros
+from sereno.core.work import DEFAULT_WORKSPACE, Lease
+from sereno.store.work.journal import RESULT, Entry, append
+
+STEP_US = 60_000_000
+"""A difference of more than a minute is a step; less is drift, or the network's time put right."""
+SAME_STEP_US = 300_000_000
+"""For so long, another process that notices a step of this size means the step that is on record already."""
+SUBJECT = "clock"
+MOVED = "clock_moved"
+"""Key in `meta`: by how much all steps together moved the open waits, in microseconds."""
+_FAR = to_micros(FAR_FUTURE)
+_SHIFTS = (
+    # The schedule of an interval is a length too: the next run keeps its distance. (A cron schedule names times of the wall clock and
+    # must not be moved here when it comes.)
+    "UPDATE poll SET due = min(due + :step, :far), scheduled_for = min(scheduled_for + :step, :far),"
+    " lease_until = lease_until + :step WHERE state = 'active' AND due IS NOT NULL",
+    # A deadline is an instant that somebody was told: it stays, and a plan is not put behind it. What is due at its deadline alone
+    # stays so: due sooner it would look, inside a wait that the provider asked for, or without a plan. A lease is not cut short.
+    "UPDATE operation SET scheduled_for = min(scheduled_for + :step, :far), lease_until = lease_until + :step,"
+    " next_poll_at = min(next_poll_at + :step, :far), woken_at = woken_at + :step, due = CASE"
+    " WHEN lease_until IS NOT NULL THEN due + :step"
+    " WHEN due > min(deadline_at, coalesce(business_deadline_at, deadline_at)) THEN min(due + :step, :far)"
+    " WHEN due < min(deadline_at, coalesce(business_deadline_at, deadline_at))"
+    "     THEN min(due + :step, deadline_at, coalesce(business_deadline_at, deadline_at))"
+    " WHEN parked IS NULL THEN min(due, coalesce(next_poll_at + :step, due)) ELSE due END"
+    " WHERE state IN ('submitting', 'waiting') AND due IS NOT NULL",
+    "UPDATE delivery SET due = min(due + :step, :far), scheduled_for = min(scheduled_for + :step, :far),"
+    " lease_until = lease_until + :step WHERE state IN ('queued', 'sending') AND due IS NOT NULL",
+    "UPDATE provider_call SET first_sent_at = first_sent_at + :step WHERE state IN ('queued', 'sending')",
+    "UPDATE pool SET tat = max(tat + :step, 0), wake = min(wake + :step, :far)",
+)
+
+
+def move(connection: sqlite3.Connection, now: int, step: int) -> None:
+    """Moves all open waits by `step` microseconds (negative: the clock was set back) and records that.
+
+    Deadlines and the end of a question to a person are instants that somebody was told; they stay.
+    """
+    for statement in _SHIFTS:
+        connection.execute(statement, {"step": step, "far": _FAR})
+    write(connection, MOVED, str(moved(connection) + step))
+    note_step(connection, now, step / 1_000_000, moved=True)
+
+
+def moved(connection: sqlite3.Connection) -> int:
+    """By how much all steps so far moved the open waits, in microseconds."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (MOVED,)).fetchone()
+    return 0 if row is None else number(row[0]) or 0
+
+
+def moved_since(connection: sqlite3.Connection, lease: Lease) -> int:
+    """By how much the waits were moved since a claim: what was decided from the instants of that claim moves by it too."""
+    return moved(connection) - lease.moved
+
+
+def moved_plan(due: int, step: int, *, stops: int | None = None, look: int | None = None) -> int:
+    """A planned instant after a step, by the rule for rows: a deadline (`stops`) stays, and nothing is put behind it."""
+    if due == stops:
+        return due if look is None else min(due, look + step)
+    there = min(due + step, _FAR)
+    return there if stops is None or due > stops else min(there, stops)
+
+
+def write(connection: sqlite3.Connection, key: str, value: str) -> None:
+    """Sets a value in `meta`."""
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value)
+    )
+
+
+def number(text: object) -> int | None:
+    """Reads a whole number from `meta`, or None for what is none."""
+    try:
+        return int(text) if isinstance(text, str) and len(text) < 20 else None
+    except ValueError:
+        return None
+
+
+def _noted(connection: sqlite3.Connection, now: int, seconds: float) -> bool:
+    """Whether the newest record is of the same step: as large to a minute, and written within the last minutes."""
+    row = connection.execute(
+        "SELECT at, facts ->> 'seconds' FROM journal WHERE workspace = ? AND subject = ? ORDER BY seq DESC LIMIT 1",
+        (DEFAULT_WORKSPACE, SUBJECT),
+    ).fetchone()
+    return row is not None and abs(now - row[0]) <= SAME_STEP_US and abs(seconds - row[1]) * 1_000_000 <= STEP_US
+
+
+def note_step(connection: sqlite3.Connection, now: int, seconds: float, *, moved: bool = False) -> None:
+    """Records that the host clock stepped by `seconds` (negative: back), once: each process of the host sees the same step.
+
+    `moved`: the open waits were moved with it, which is on record each time, since the plans in the journal are read with that in mind.
+    """
+    known = _noted(connection, now, seconds)
+    if known and not moved:
+        return
+    facts: dict[str, Json] = {"event": "clock_step", "seconds": round(seconds, 6), "moved": moved}
+    append(connection, [Entry(DEFAULT_WORKSPACE, SUBJECT, 0, RESULT, now, facts)])
+    if not known:
+        connection.execute(
+            "INSERT INTO meta (key, value) VALUES ('clock_steps', '1')"
+            " ON CONFLICT (key) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)"
+        )
