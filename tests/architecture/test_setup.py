@@ -79,7 +79,7 @@ def test_without_venv_root_installs_it(bare: Path) -> None:
 def test_a_finished_setup_is_not_repeated(bare: Path) -> None:
     """With the stamp of the same lock nothing runs, not even Python; after a change of the lock it does."""
     digest = "sed '/^\\[tool/,$d' pyproject.toml | cat requirements/dev.txt scripts/setup.sh - | cksum | tr -d ' '"
-    stamp = subprocess.run(digest, shell=True, cwd=bare, capture_output=True, text=True, timeout=10).stdout
+    stamp = subprocess.run(digest, shell=True, cwd=bare, capture_output=True, text=True, timeout=60).stdout
     (bare / ".venv/bin").mkdir(parents=True)
     script(bare / ".venv/bin/sereno", "exit 9")
     (bare / ".venv/.ready-dev").write_text(stamp)
@@ -95,7 +95,7 @@ def test_a_finished_setup_is_not_repeated(bare: Path) -> None:
 
 def test_make_alone_lists_every_target() -> None:
     """`make` prints each target with a line about it."""
-    done = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, timeout=60)
     listed = [line.split()[1] for line in done.stdout.splitlines()]
     assert done.returncode == 0
     assert {"run", "test", "test-all", "check", "bench", "sim", "docs", "nightly", "lock", "clean"} <= set(listed)

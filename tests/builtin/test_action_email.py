@@ -136,11 +136,11 @@ async def server(replies: dict[str, str], *, end_of_data: str | None = "250 ok")
         yield listener.sockets[0].getsockname()[1], got
     finally:
         listener.close()
-        await asyncio.wait_for(asyncio.gather(*talks), 5)  # each ends when the client has hung up: it must have
+        await asyncio.wait_for(asyncio.gather(*talks), 60)  # each ends when the client has hung up: it must have
         await asyncio.sleep(0)
 
 
-async def send(replies, *, seconds=10.0, options=None, end_of_data="250 ok", **more):
+async def send(replies, *, seconds=90.0, options=None, end_of_data="250 ok", **more):
     """Sends once to the scripted server."""
     async with server(replies, end_of_data=end_of_data) as (port, got):
         outcome = await ACTION.perform(delivery({**OPTIONS, "port": port, **(options or {})}), guarded(seconds=seconds, **more))
@@ -173,12 +173,16 @@ async def test_what_the_server_says_is_the_outcome(replies, end_of_data, kind):
 
 
 @pytest.mark.parametrize(
-    ("replies", "end_of_data", "kind"), [({"MAIL": "hang"}, "", OutcomeKind.RETRY), ({}, "hang", OutcomeKind.UNKNOWN)]
+    ("replies", "end_of_data", "kind", "last"),
+    [({"MAIL": "hang"}, "", OutcomeKind.RETRY, "MAIL"), ({}, "hang", OutcomeKind.UNKNOWN, ".")],
 )
-async def test_a_silent_server_ends_at_the_total_deadline(replies, end_of_data, kind):
-    """Silence is judged by its phase."""
-    outcome, _ = await send(replies, end_of_data=end_of_data, seconds=0.5)
-    assert outcome.kind is kind
+async def test_a_silent_server_ends_at_the_total_deadline(replies, end_of_data, kind, last):
+    """Silence is judged by its phase; a machine that is too busy to get there in time tries again."""
+    for _ in range(50):
+        outcome, got = await send(replies, end_of_data=end_of_data, seconds=0.5)
+        if got and got[-1].startswith(last):
+            break
+    assert got[-1].startswith(last) and outcome.kind is kind
 
 
 async def test_starttls_is_demanded_and_no_password_leaves_without_it():
@@ -208,7 +212,7 @@ async def test_a_name_without_address_and_a_closed_port_are_tried_again():
     assert (await EmailAction(secret, nowhere).perform(delivery(OPTIONS), guarded())).kind is OutcomeKind.RETRY
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        outcome = await ACTION.perform(delivery({**OPTIONS, "port": free.getsockname()[1]}), guarded(seconds=2))
+        outcome = await ACTION.perform(delivery({**OPTIONS, "port": free.getsockname()[1]}), guarded(seconds=60))
     assert outcome.kind is OutcomeKind.RETRY
 
 

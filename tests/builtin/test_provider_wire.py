@@ -28,7 +28,7 @@ async def look(server_url: str, port: int, contract: Contract = REPLICATE) -> Ob
     url = status_url(contract, job_id="a/../b", parameters={}, base=server_url)
     of = operation(url, job_id="a/../b")
     try:
-        reply = await HttpProvider().look(of, contract, guarded(gate, no_hop, seconds=5))
+        reply = await HttpProvider().look(of, contract, guarded(gate, no_hop, seconds=60))
     finally:
         await gate.close()
     return read_observation(contract, replace(asked(of), started_at=NOW - timedelta(hours=1)), reply, received_at=NOW)

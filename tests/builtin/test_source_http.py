@@ -288,7 +288,6 @@ async def test_odd_encodings_are_decoded_and_unknown_ones_are_utf8(body, content
     assert result.objects[0].payload["text"] == "naïve – €"
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "bomb",
     [

@@ -69,7 +69,7 @@ async def test_only_regular_files_are_read(tmp_path: Path):
     (tmp_path / "real").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), tmp_path / "link"):
-        result = await asyncio.wait_for(read_file(path), 5)
+        result = await asyncio.wait_for(read_file(path), 60)
         assert isinstance(result, FailedReading) and result.failure is ReadFailure.REFUSED
     assert (await read_file(tmp_path / "link", symlinks=True)).objects
     (tmp_path / "device").symlink_to("/dev/zero")
@@ -122,7 +122,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-async def until(condition, seconds: float = 10) -> bool:
+async def until(condition, seconds: float = 60) -> bool:
     """Polls a condition up to a deadline."""
     end = time.monotonic() + seconds
     while not condition():
@@ -144,7 +144,10 @@ async def pids(argv_seconds: float) -> tuple[Ended, list[int]]:
 
 async def test_a_timeout_ends_the_whole_process_group_the_child_of_a_child_too():
     """SIGTERM is ignored by all of them, so SIGKILL follows."""
-    ended, found = await pids(1.0)
+    for seconds in (1.0, 10.0, 60.0):  # a busy machine may not have started them all within the first second
+        ended, found = await pids(seconds)
+        if len(found) == 2:
+            break
     assert ended is Ended.TIMEOUT and len(found) == 2
     assert await until(lambda: all(map(gone, found)))
 
@@ -164,9 +167,8 @@ async def test_cancelling_ends_the_whole_process_group(tmp_path: Path):
 
 async def test_what_a_finished_command_left_running_is_ended():
     """A background child that holds the output open does not make the read wait."""
-    started = time.monotonic()
     done = await run(Run(["sh", "-c", "sleep 300 & echo $!"], ENVIRONMENT, 60, 1000))
-    assert done.ended is Ended.EXIT and done.code == 0 and time.monotonic() - started < 30
+    assert done.ended is Ended.EXIT and done.code == 0, "the child holds the output open for longer than the command may take"
     assert await until(lambda: gone(int(done.output)))
 
 

@@ -38,7 +38,7 @@ def playground() -> Iterator[str]:
         yield str(json.loads(process.stdout.readline())["base"])
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.fixture

@@ -110,7 +110,7 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing(place: Path) -> None:
         assert playground is not None
         assert listens(int(playground[1]))
         command.send_signal(signal.SIGINT)
-        answer, _ = command.communicate(timeout=30)
+        answer, _ = command.communicate(timeout=60)
     assert command.returncode == 130
     report = json.loads(answer)
     assert (report["ok"], report["interrupted"]) == (False, True)
@@ -180,7 +180,7 @@ def test_W19_W20_on_a_terminal_a_person_answers_with_the_command_shown(place: Pa
         assert answered.returncode == 0, answered.stderr
         assert "Answered treat_as_pending" in answered.stdout
         screen.until(lambda text: "watches; Ctrl-C ends" in text)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     shown = screen.text
     assert "8 of 8 stories came true" in shown
     assert "Nobody answered" not in shown

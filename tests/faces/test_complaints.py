@@ -40,10 +40,13 @@ class _Held(list[Any]):
 
 @pytest.fixture
 def held(provider: Provider, folder: Path) -> Iterator[HeldBooks]:
-    """The provider of the folder, which holds every answer; the lease of whoever is killed is short."""
+    """The provider of the folder, which holds every answer, and a contract that bears with it; the lease of whoever is killed is short."""
     settings = (folder / "sereno.toml").read_text()
     short = 'tick = "50ms"\nlease = "4s"\ntotal_deadline = "1s"\nguard = "1s"\ncommit_time = "1s"'
     (folder / "sereno.toml").write_text(settings.replace('tick = "50ms"', short))
+    contract = folder / "contracts" / "acme.toml"
+    patient = contract.read_text().replace("requests = 20", "requests = 200").replace("failures = 3", "failures = 100")
+    contract.write_text(patient)
     books = HeldBooks()
     provider._server.RequestHandlerClass.books = books  # type: ignore[attr-defined]
     yield books

@@ -222,7 +222,7 @@ def test_a_closed_pipe_is_no_error(folder: Path) -> None:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def test_interrupted_exits_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

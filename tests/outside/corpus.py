@@ -207,7 +207,7 @@ async def follow(origin: str) -> bool:
     return True
 
 
-SHORT = timedelta(seconds=5)
+SHORT = timedelta(seconds=60)
 
 
 @url_place("source url")

@@ -179,19 +179,19 @@ BOMBS: list[tuple[str, Json]] = [
 
 @pytest.mark.parametrize(("text", "value"), BOMBS)
 def test_I33_cost_bombs_end_fast(text: str, value: Json) -> None:
-    """Nested loops, copying loops, growing texts and slow patterns end within a second, as an answer or an error verdict."""
+    """Nested loops, copying loops, growing texts and slow patterns end within a second of this process, as an answer or an error verdict."""
     condition = conditions().compile(text)
-    started = time.perf_counter()
+    started = time.process_time()
     verdict = condition.judge(change="new", object=value, before=None, poll={}, now=NOW)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert verdict.kind is not VerdictKind.MATCH
 
 
 def test_I33_catastrophic_patterns_are_harmless() -> None:
     """The pattern that keeps a backtracking engine busy for ever is linear here."""
-    started = time.perf_counter()
+    started = time.process_time()
     assert judge("object.s.matches('^(a+)+$')", {"s": "a" * 50_000 + "!"}) == NO_MATCH
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def test_ordinary_large_objects_are_judged() -> None:

@@ -142,11 +142,15 @@ async def test_control_the_same_listener_is_reached_when_allowed(trap: Trap, hos
     """The trap would have seen a connection: with the address or name opened, it does."""
     NAMES["localhost"] = ["127.0.0.1"]
     gate = trap.gate(allow.replace("{port}", str(trap.port)))
-    reply = await gate.fetch(Fetch(f"http://{host}:{trap.port}/", total_deadline=timedelta(milliseconds=300)))
+    request = Fetch(f"http://{host}:{trap.port}/", total_deadline=timedelta(milliseconds=300))
+    for _ in range(50):
+        reply = await gate.fetch(request)
+        if isinstance(reply, HttpReply) or reply.sent or reply.kind is not NoReplyKind.TIMEOUT:
+            break  # else the machine was too busy to get as far as the first byte in its time
     await gate.close()
     del NAMES["localhost"]
     assert not isinstance(reply, HttpReply) and reply.kind is NoReplyKind.TIMEOUT and reply.sent
-    assert accepted(*trap.sockets) == 1
+    assert accepted(*trap.sockets) >= 1
 
 
 async def test_an_allowed_port_opens_no_other_port(trap: Trap) -> None:

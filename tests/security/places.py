@@ -24,7 +24,7 @@ from tests.core.waiting import make_operation
 from tests.outside.corpus import follow
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
-SHORT = timedelta(seconds=5)
+SHORT = timedelta(seconds=60)
 
 
 @dataclass

@@ -144,9 +144,9 @@ async def child(port: int, plan: list[tuple[str, int, float]]) -> list[dict[str,
         start = memory("VmRSS")
         for place, number, seconds in plan:
             Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
-            ticker.longest, began = 0.0, asyncio.get_running_loop().time()
+            ticker.longest = ticker.passed = 0.0
             result = await own.meet(place, number, seconds)
-            took = asyncio.get_running_loop().time() - began
+            took = ticker.passed
             await asyncio.sleep(0.01)  # so that the ticker sees what this one stalled
             growth, status = memory("VmHWM") - start, getattr(result, "status", None)
             facts.append({"place": place, "bomb": number, "growth": growth, "took": took, "stall": ticker.longest})
@@ -183,6 +183,7 @@ MOST_STALL = 0.5
 """Seconds for reading one answer at its cap."""
 
 
+@pytest.mark.timeout(600)
 async def test_I28_bombs_at_calls_and_copies_stay_within_memory_time_and_stall() -> None:
     """Every bomb in every place that calls and copies ask: memory and stall bounded, over within the deadline and a little."""
     all_bombs, seconds = bombs(), 2.0
@@ -192,7 +193,7 @@ async def test_I28_bombs_at_calls_and_copies_stay_within_memory_time_and_stall()
         process = await asyncio.create_subprocess_exec(
             sys.executable, __file__, str(server.port), json.dumps(plan), stdout=asyncio.subprocess.PIPE, env=environment
         )
-        out, _ = await asyncio.wait_for(process.communicate(), 240)
+        out, _ = await asyncio.wait_for(process.communicate(), 580)
     facts = json.loads(out)
     assert len(facts) == len(plan) == 90
     for fact in facts:

@@ -102,7 +102,7 @@ def trap(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trap]:
 
 
 @asynccontextmanager
-async def opened(folder: Path, trap: Trap, *allow: str, deadline: str = "5s") -> AsyncIterator[Stage]:
+async def opened(folder: Path, trap: Trap, *allow: str, deadline: str = "50s") -> AsyncIterator[Stage]:
     """The real app over a database of its own, beside a server that redirects where the test says."""
     stage: Stage | None = None
 
@@ -185,7 +185,7 @@ async def test_control_each_place_reaches_the_listener_once_it_is_opened(place: 
     loop = asyncio.get_running_loop()
     async with opened(tmp_path, trap, f"127.0.0.1:{trap.port}") as stage:
         going = loop.create_task(place.send(stage, f"http://127.0.0.1:{trap.port}/x"))  # type: ignore[arg-type]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             connection, _ = await loop.sock_accept(trap.sockets[0])
         connection.close()
         going.cancel()
@@ -319,6 +319,6 @@ async def test_an_open_port_of_a_mail_host_opens_no_other_port(trap: Trap, tmp_p
 async def test_the_note_of_connections_sees_what_no_listener_could(trap: Trap) -> None:
     """Control: a connection to an address of nobody is noted."""
     with pytest.raises(OSError):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.open_connection("127.0.0.1", 1)
     assert ("127.0.0.1", 1) in trap.opened

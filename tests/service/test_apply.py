@@ -36,4 +36,4 @@ async def test_a_loop_whose_database_was_deleted_ends(tmp_path: Path) -> None:
         running = asyncio.create_task(app.run())
         loaded.database.unlink()
         with pytest.raises(Unavailable, match="taken away"):
-            await asyncio.wait_for(running, 20)
+            await asyncio.wait_for(running, 90)

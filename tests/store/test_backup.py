@@ -102,7 +102,7 @@ async def test_a_backup_during_writes_is_a_consistent_instant(tmp_path: Path) ->
     with Writer(path) as writer:
         for number in range(6):
             for _ in range(5):
-                assert writer.committed.acquire(timeout=20)
+                assert writer.committed.acquire(timeout=90)
             low = writer.count
             backup(path, tmp_path / f"copy-{number}.db")
             bounds.append((low, writer.count + 1))

@@ -105,11 +105,11 @@ async def test_I30_a_busy_database_is_unavailable_and_works_again_later(path: Pa
 
 async def test_I30_a_short_lock_is_waited_out(path: Path) -> None:
     """The busy timeout covers a foreign writer that is done soon."""
-    executor = ThreadExecutor(path, busy_timeout_s=10)
+    executor = ThreadExecutor(path, busy_timeout_s=60)
     foreign = sqlite3.connect(path, isolation_level=None)
     foreign.execute("BEGIN IMMEDIATE")
     waiting = asyncio.ensure_future(executor.write(insert(1)))
-    await asyncio.wait_for(executor.read(count), 10)
+    await asyncio.wait_for(executor.read(count), 60)
     assert not waiting.done()
     foreign.execute("COMMIT")
     foreign.close()
