@@ -36,6 +36,8 @@ from sereno.store.open import Store
 
 PATIENCE = timedelta(seconds=30)
 """How long a wait that is over stays for a message, or for the copy of its result, that is due a little later."""
+ONCE_PATIENCE_S = 60.0
+"""How long `once` bears a database that is locked or full: whatever starts it each minute must not pile up behind that."""
 
 
 def file_mark(path: Path) -> tuple[int, int] | None:
@@ -117,13 +119,13 @@ class Sereno:
         return await self._drive(self._driver(Only()))
 
     async def once(self) -> Tally:
-        """Performs what is due now, and the effects of that, then returns."""
+        """Performs what is due now, and the effects of that, then returns. Raises Unavailable where the database stays locked or full."""
         only = Only(due_by=self.kit.clock.now())
 
         async def finished() -> bool:
             return await self.kit.store.next_due(only) is None
 
-        return await self._drive(self._driver(only), finished)
+        return await self._drive(self._driver(only, patience_s=ONCE_PATIENCE_S), finished)
 
     async def drive_one(self, operation: str) -> None:
         """Drives one operation, under the same leases as everybody else, until it stops waiting; then its messages, each once.
@@ -192,10 +194,10 @@ class Sereno:
             for number in numbers:
                 loop.remove_signal_handler(number)
 
-    def _driver(self, only: Only, slots: int | None = None) -> Driver:
+    def _driver(self, only: Only, slots: int | None = None, *, patience_s: float | None = None) -> Driver:
         worker = f"{os.uname().nodename}:{os.getpid()}"
         wanted = slots or self.loaded.settings.slots
-        return Driver(self.kit, worker=worker, slots=wanted, only=only, upkeep=Upkeep(self._purge, self._trouble))
+        return Driver(self.kit, worker=worker, slots=wanted, only=only, upkeep=Upkeep(self._purge, self._trouble, patience_s))
 
     def _trouble(self) -> Unavailable | None:
         """Says when the database file is not the one that was opened any more: deleted, moved, or replaced."""

@@ -35,6 +35,8 @@ class Upkeep:
 
     purge: Callable[[], Awaitable[None]] = _nothing
     trouble: Callable[[], Unavailable | None] = _no_trouble
+    patience_s: float | None = None
+    """How long claims may fail in a row before the driver ends with the error; None = it tries for ever, as a service does."""
 
 
 class Driver:
@@ -56,6 +58,8 @@ class Driver:
         self._upkeep = upkeep or Upkeep()
         self._trouble: Unavailable | None = None
         self._purged_mono = kit.clock.monotonic()
+        self._refused_mono: float | None = None
+        """Since when claims fail."""
 
     @property
     def tally(self) -> Tally:
@@ -84,7 +88,7 @@ class Driver:
     async def run(self, finished: Callable[[], Awaitable[bool]] | None = None) -> Tally:
         """Runs until stopped, or until nothing is in hand and `finished()` is true. Drains on the way out.
 
-        Raises Unavailable where the database was taken away meanwhile.
+        Raises Unavailable where the database was taken away meanwhile, or was not available for longer than `Upkeep.patience_s`.
         """
         beat = asyncio.get_running_loop().create_task(self._beats(), name="beat")
         try:
@@ -119,12 +123,23 @@ class Driver:
         try:
             found = await self._kit.store.claim(worker=self._worker, limit=crew.free, times=self._kit.times, only=self._only)
         except Unavailable as error:
-            log.warning("the store is not available; trying again", error=error.message)
-            await self._wakeup.wait(UNAVAILABLE_PAUSE)
+            await self._refused(error, before)
             return 0
+        self._refused_mono = None
         self._kit.crash_point("claim.done")
         crew.start(found.works, before)
         return len(found.works)
+
+    async def _refused(self, error: Unavailable, since: float) -> None:
+        """Waits before the next claim, or ends the loop where claims failed for as long as was to be borne."""
+        self._refused_mono = since if self._refused_mono is None else self._refused_mono
+        patience = self._upkeep.patience_s
+        if patience is not None and self._kit.clock.monotonic() - self._refused_mono >= patience:
+            self._trouble = error
+            self.stop()
+            return
+        log.warning("the store is not available; trying again", error=error.message)
+        await self._wakeup.wait(UNAVAILABLE_PAUSE)
 
     async def _patience(self) -> float:
         """Seconds until something may be due; at most a tick, so that other processes' rows are seen."""
@@ -166,6 +181,7 @@ class Driver:
 
     def _look_after_the_store(self) -> None:
         """Ends the loop where its database was taken away: what it goes on doing would be kept nowhere."""
-        self._trouble = self._upkeep.trouble()
-        if self._trouble is not None:
+        trouble = self._upkeep.trouble()
+        if trouble is not None:
+            self._trouble = trouble
             self.stop()
