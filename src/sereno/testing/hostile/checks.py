@@ -75,9 +75,11 @@ def gaps(lived: Lived) -> Iterator[str]:
 
 
 def stopped(lived: Lived) -> Iterator[str]:
-    """W38, I11–I16: after an answer that nobody can go on from, or that told the end, nothing is asked before a person has answered."""
+    """W38, I11–I16: after an answer that nobody can go on from, or that told the end, nothing is asked before a person has answered,
+    or has cancelled or handed in a call-back while that answer was on its way."""
     for operation, job, _ in _each(lived):
-        looks, answers = _looks(job), lived.people.answered.get(operation.id, [])
+        looks, people = _looks(job), lived.people
+        answers = [*people.answered.get(operation.id, []), *people.disturbed.get(operation.id, [])]
         for look, following in zip(looks, looks[1:], strict=False):
             granted = look.fault == "unknown state" and operation.id in lived.people.granted
             if (look.stops or look.ends_as) and not granted and not _between(answers, look, following):

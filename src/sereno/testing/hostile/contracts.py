@@ -6,7 +6,8 @@ from sereno.core.values import Json
 from sereno.testing.hostile.options import BASE
 
 
-def _document(name: str, **more: Json) -> dict[str, Json]:
+def document(name: str, **more: Json) -> dict[str, Json]:
+    """A contract of this provider; `more` adds tables or replaces them."""
     return {
         "format": 1,
         "contract": name,
@@ -41,8 +42,9 @@ def _document(name: str, **more: Json) -> dict[str, Json]:
     }
 
 
-def _submit(idempotency: Mapping[str, Json] | None, **more: Json) -> dict[str, object]:
-    submit: dict[str, object] = {
+def submit(idempotency: Mapping[str, Json] | None, **more: Json) -> dict[str, object]:
+    """The submit of a contract, with a key where `idempotency` says how."""
+    call: dict[str, object] = {
         "method": "POST",
         "url": f"{BASE}/submit",
         "effects": "starts a job",
@@ -50,25 +52,34 @@ def _submit(idempotency: Mapping[str, Json] | None, **more: Json) -> dict[str, o
         "accepts": ["200", "201", "202"],
         **more,
     }
-    return submit if idempotency is None else {**submit, "idempotency": dict[str, object](idempotency)}
+    return call if idempotency is None else {**call, "idempotency": dict[str, object](idempotency)}
 
 
-def _cancel(*, repeatable: bool) -> dict[str, object]:
+def cancel(*, repeatable: bool) -> dict[str, object]:
+    """The cancel of a contract."""
     url = f"{BASE}/cancel/{{job_id}}"
     return {"method": "POST", "url": url, "effects": "ends as cancelled", "repeatable": repeatable}
 
 
-_HEADER: Mapping[str, Json] = {"place": "header", "name": "Idempotency-Key", "window": "1h"}
+HEADER: Mapping[str, Json] = {"place": "header", "name": "Idempotency-Key", "window": "1h"}
 
 DOCUMENTS: Mapping[str, Mapping[str, Json]] = {
-    "hostile-there": _document("hostile-there", cancel=_cancel(repeatable=False)),
-    "hostile-plain": _document("hostile-plain", submit=_submit(None), cancel=_cancel(repeatable=True)),
-    "hostile-replay": _document("hostile-replay", submit=_submit({**_HEADER, "duplicate": "replay"})),
-    "hostile-reject": _document(
+    "hostile-there": document("hostile-there", cancel=cancel(repeatable=False)),
+    "hostile-plain": document("hostile-plain", submit=submit(None), cancel=cancel(repeatable=True)),
+    "hostile-replay": document("hostile-replay", submit=submit({**HEADER, "duplicate": "replay"})),
+    "hostile-reject": document(
         "hostile-reject",
-        submit=_submit(
-            {**_HEADER, "duplicate": "reject"}, duplicate={"status": ["409"], "path": "error.code", "value": "exists"}
-        ),
+        submit=submit({**HEADER, "duplicate": "reject"}, duplicate={"status": ["409"], "path": "error.code", "value": "exists"}),
     ),
 }
-KEYED = ("hostile-replay", "hostile-reject")
+_KEYED = ("-replay", "-reject")
+
+
+def is_keyed(ref: str) -> bool:
+    """True for an operation whose provider honours keys; a reference starts with the name of the contract."""
+    return ref.rpartition("-")[0].endswith(_KEYED)
+
+
+def rejects(ref: str) -> bool:
+    """True for an operation whose provider answers a known key with a refusal that names the job."""
+    return ref.rpartition("-")[0].endswith("-reject")

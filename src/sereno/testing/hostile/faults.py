@@ -1,7 +1,7 @@
 """The faults of an answer to a look, by name: what goes back, whether the wait may go on after it, and whether it ends a job."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -19,6 +19,9 @@ class Page:
     lost: NoReplyKind | None = None
     sent: bool = True
     seconds: float | None = 0.2
+    late: float | None = None
+    """Where set: it comes so many seconds after the last instant that anybody waits for (negative: before it)."""
+    headers: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Fault:
     """The state that it tells is the true one: where no attempt was seen before, it may end the wait."""
 
 
-def _json(change: dict[str, object]) -> Callable[[dict[str, object], Random], Page]:
+def changed(change: dict[str, object]) -> Callable[[dict[str, object], Random], Page]:
     """The honest answer with some fields changed."""
     return lambda body, dice: Page(body=json.dumps({**body, **change}).encode())
 
@@ -40,7 +43,8 @@ def _without(name: str) -> Callable[[dict[str, object], Random], Page]:
     return lambda body, dice: Page(body=json.dumps({key: value for key, value in body.items() if key != name}).encode())
 
 
-def _raw(body: bytes, content_type: str = "application/json", status: int = 200) -> Callable[[dict[str, object], Random], Page]:
+def raw(body: bytes, content_type: str = "application/json", status: int = 200) -> Callable[[dict[str, object], Random], Page]:
+    """An answer with these bytes."""
     return lambda _, dice: Page(status, body, content_type)
 
 
@@ -89,40 +93,40 @@ FAULTS: Mapping[str, Fault] = {
     "tls": Fault(_lost(NoReplyKind.TLS, sent=False), _ON),
     "redirect": Fault(_lost(NoReplyKind.REDIRECT, status=302), _STOP),
     "5xx": Fault(_status(500, 502, 503, 504, 520), _ON),
-    "5xx page": Fault(_raw(b"<html><h1>done</h1></html>", "text/html", 502), _ON),
+    "5xx page": Fault(raw(b"<html><h1>done</h1></html>", "text/html", 502), _ON),
     "408": Fault(_status(408, 425), _ON),
     "429": Fault(_status(429), _ON),
     "4xx": Fault(_status(400, 402, 409, 418, 422), _STOP),
     "denied": Fault(_status(401, 403), _STOP),
     "gone": Fault(_status(404, 410), _STOP),
     "3xx": Fault(_status(304, 301, 308), _STOP),
-    "page": Fault(_raw(b"<!doctype html><title>done</title>", "text/html"), _STOP),
-    "page as json": Fault(_raw(b"<!doctype html><title>done</title>"), _STOP),
-    "empty": Fault(_raw(b""), _STOP),
-    "204": Fault(_raw(b"", status=204), _STOP),
-    "206": Fault(_raw(f"{{{_GOOD}}}".encode(), status=206), _STOP),
+    "page": Fault(raw(b"<!doctype html><title>done</title>", "text/html"), _STOP),
+    "page as json": Fault(raw(b"<!doctype html><title>done</title>"), _STOP),
+    "empty": Fault(raw(b""), _STOP),
+    "204": Fault(raw(b"", status=204), _STOP),
+    "206": Fault(raw(f"{{{_GOOD}}}".encode(), status=206), _STOP),
     "cut": Fault(_cut, _STOP),
     "utf-16": Fault(_utf16, _STOP),
     "bom": Fault(_bom, _STOP),
     "same key twice": Fault(_twice, _STOP),
-    "nan": Fault(_raw(f'{{{_GOOD}, "percent": NaN}}'.encode()), _STOP),
-    "1e400": Fault(_raw(f'{{{_GOOD}, "percent": 1e400}}'.encode()), _STOP),
-    "long integer": Fault(_raw(f'{{{_GOOD}, "percent": {"9" * 5000}}}'.encode()), _STOP),
-    "deep": Fault(_raw(b"[" * 5000 + b"]" * 5000), _STOP),
-    "lone surrogate": Fault(_raw(f'{{{_GOOD}, "note": "\\ud800"}}'.encode()), _STOP),
-    "other job": Fault(_json({"id": "job-of-another", "status": "done", "result": f"{BASE}/r"}), _STOP),
+    "nan": Fault(raw(f'{{{_GOOD}, "percent": NaN}}'.encode()), _STOP),
+    "1e400": Fault(raw(f'{{{_GOOD}, "percent": 1e400}}'.encode()), _STOP),
+    "long integer": Fault(raw(f'{{{_GOOD}, "percent": {"9" * 5000}}}'.encode()), _STOP),
+    "deep": Fault(raw(b"[" * 5000 + b"]" * 5000), _STOP),
+    "lone surrogate": Fault(raw(f'{{{_GOOD}, "note": "\\ud800"}}'.encode()), _STOP),
+    "other job": Fault(changed({"id": "job-of-another", "status": "done", "result": f"{BASE}/r"}), _STOP),
     "no job": Fault(_without("id"), _STOP),
     "no state": Fault(_without("status"), _STOP),
-    "null state": Fault(_json({"status": None}), _STOP),
-    "list as state": Fault(_json({"status": ["done"]}), _STOP),
+    "null state": Fault(changed({"status": None}), _STOP),
+    "list as state": Fault(changed({"status": ["done"]}), _STOP),
     "unknown state": Fault(_unknown, _STOP),
-    "no result": Fault(_json({"status": "done", "result": None}), _STOP),
-    "result no address": Fault(_json({"status": "done", "result": "soon"}), _STOP),
-    "paused": Fault(_json({"status": "paused"}), _STOP),
-    "partial": Fault(_json({"status": "partial"}), _STOP),
-    "expired yet running": Fault(_json({"status": "running", "expires_at": "2020-01-01T00:00:00Z"}), _STOP),
-    "another attempt": Fault(_json({"attempt": 2}), _ON, tells=True),
-    "moved away": Fault(_json({"status": "running", "moved_to": "https://evil.example/jobs/1"}), _STOP),
-    "moved back": Fault(_json({"status": "running", "moved_to": "/jobs/../secret"}), _STOP),
+    "no result": Fault(changed({"status": "done", "result": None}), _STOP),
+    "result no address": Fault(changed({"status": "done", "result": "soon"}), _STOP),
+    "paused": Fault(changed({"status": "paused"}), _STOP),
+    "partial": Fault(changed({"status": "partial"}), _STOP),
+    "expired yet running": Fault(changed({"status": "running", "expires_at": "2020-01-01T00:00:00Z"}), _STOP),
+    "another attempt": Fault(changed({"attempt": 2}), _ON, tells=True),
+    "moved away": Fault(changed({"status": "running", "moved_to": "https://evil.example/jobs/1"}), _STOP),
+    "moved back": Fault(changed({"status": "running", "moved_to": "/jobs/../secret"}), _STOP),
 }
 """Every one of them must be met in a run of 1,000 operations."""

@@ -20,6 +20,8 @@ class People:
     yard: Yard
     dice: Random
     answered: dict[str, list[datetime]] = field(default_factory=dict)
+    disturbed: dict[str, list[datetime]] = field(default_factory=dict)
+    """Cancels and call-backs that were taken: one that comes while an answer is on its way has the job looked at once more."""
     cancels: Counter[str] = field(default_factory=Counter)
     verbs: Counter[str] = field(default_factory=Counter)
     pushes: int = 0
@@ -73,3 +75,5 @@ class People:
                 self.pushes += 1
         except RequestError:
             self.verbs["refused"] += 1
+            return
+        self.disturbed.setdefault(operation, []).append(self.yard.clock.now())

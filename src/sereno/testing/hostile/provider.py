@@ -1,8 +1,8 @@
-"""The hostile provider: jobs, submits, cancels, faults by the dice, and a book of all that reached it."""
+"""The hostile provider: jobs, submits, cancels, faults, and a book of all that reached it."""
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 from urllib.parse import urlsplit
@@ -10,10 +10,15 @@ from urllib.parse import urlsplit
 from sereno.core.errors import LeaseLost
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.ports import Clock, Fetch
-from sereno.testing.hostile.contracts import KEYED
+from sereno.testing.hostile.book import Job, Look, Ordered, Request
+from sereno.testing.hostile.contracts import is_keyed, rejects
+from sereno.testing.hostile.fates import NO_WAIT, DicedFates, Fates
 from sereno.testing.hostile.faults import FAULTS, Page
+from sereno.testing.hostile.more import MORE, TOLERABLE
 from sereno.testing.hostile.options import BASE, Hostile
-from sereno.testing.hostile.waits import Wait, draw_hint, draw_wait
+from sereno.testing.simulation.terms import Hooks
+
+__all__ = ["HostileProvider", "Job", "Line", "Look", "Ordered", "Request", "is_keyed"]
 
 _ENDINGS = ("done", "done", "done", "failed", "cancelled", "expired", "running")
 
@@ -21,6 +26,7 @@ _LOST = {
     "lost before": Page(lost=NoReplyKind.RESET),
     "lost after": Page(lost=NoReplyKind.TIMEOUT, seconds=None),
     "500 after": Page(500, b"oops", "text/plain"),
+    "unreadable": Page(202, b"<html>thanks</html>", "text/html"),
 }
 """Answers to a submit that leave it in doubt."""
 _UNDONE = {
@@ -30,56 +36,48 @@ _UNDONE = {
     "refused": Page(422, b"{}"),
 }
 """Answers to a submit after which no job was started."""
-_SUBMIT_FAULTS = (*_LOST, "429", "refused", "denied", "away", "nameless")
+_AWAY = Page(503, b"<html>we are back soon</html>", "text/html")
+_AFTER_S = 1.0
 
 
-@dataclass(slots=True)
-class Look:
-    """One status request in the book: when it came, when it was answered, and what with."""
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One request as it comes in: who sent it, and the word that its crash points begin with."""
 
-    at: datetime
-    fault: str | None = None
-    stops: bool = False
-    ends_as: str | None = None
-    answered: datetime | None = None
-
-
-@dataclass(slots=True)
-class Job:
-    """One job with its page in the book."""
-
-    id: str
-    ref: str
-    ends_at: datetime
+    fetch: Fetch
+    hooks: Hooks
     word: str
-    hostility: float
-    looks: list[Look] = field(default_factory=list)
-    waits: list[tuple[datetime, datetime]] = field(default_factory=list)
-    """(answered, until): a Retry-After that can be believed, and the instant before which no request may come."""
-    cancelled: list[datetime] = field(default_factory=list)
-    """Cancels that may have been taken."""
+    whose: Job | Ordered
+
+    def point(self, name: str) -> None:
+        self.hooks.point(f"{self.word}.{name}")
 
 
-@dataclass(slots=True)
-class Ordered:
-    """One operation's submits in the book."""
+class Line:
+    """The wire as one life of a process has it."""
 
-    ref: str
-    keys: set[str] = field(default_factory=set)
-    bodies: set[bytes] = field(default_factory=set)
-    arrivals: list[datetime] = field(default_factory=list)
-    jobs: list[str] = field(default_factory=list)
-    """The jobs that were really started."""
-    doubt: datetime | None = None
-    """When an answer was first lost: whoever honours no keys may not be asked again after it."""
-    waits: list[tuple[datetime, datetime]] = field(default_factory=list)
+    def __init__(self, provider: "HostileProvider", hooks: Hooks) -> None:
+        self._provider, self._hooks = provider, hooks
+
+    async def fetch(self, request: Fetch) -> Reply:
+        """Sends it to the provider, in the name of this process."""
+        return await self._provider.serve(request, self._hooks)
+
+    async def close(self) -> None:
+        """Nothing to close."""
 
 
 class HostileProvider:
-    """Seam 3: answers on virtual time. Nothing happens between the send guard and the entry in the book."""
+    """Seam 3: answers on virtual time. Nothing but a crash happens between the send guard and the entry in the book."""
 
-    def __init__(self, options: Hostile, clock: Clock) -> None:
+    def __init__(self, options: Hostile, clock: Clock, fates: Fates | None = None) -> None:
         self._clock, self._dice = clock, Random(f"hostile:{options.seed}")
+        self.fates: Fates = fates or DicedFates(self._dice)
+        self._alone = Hooks("", clock, lambda name: None)
+        self.host: Clock = clock
+        """The wall clock of the askers' database, where that is another than the provider's."""
+        self.requests: list[Request] = []
+        """Every request that arrived, in order; `number` is its place."""
         self.jobs: dict[str, Job] = {}
         self.orders: dict[str, Ordered] = {}
         self.faults: Counter[str] = Counter()
@@ -89,16 +87,25 @@ class HostileProvider:
         self.strangers: list[str] = []
         """Requests to another origin, or about nothing that was ever here."""
 
-    def start(self, ref: str) -> Job:
-        """Starts a job for an operation."""
-        dice, number = self._dice, len(self.jobs)
-        ends_at = self._clock.now() + timedelta(seconds=dice.uniform(1, 2400))
-        job = Job(f"job-{number}", ref, ends_at, dice.choice(_ENDINGS), dice.choice((0.0, 0.05, 0.2, 0.5, 0.9)))
+    def start(self, ref: str, longest_s: float = 2400.0) -> Job:
+        """Starts a job for an operation; it ends within `longest_s`, or never."""
+        dice, number, now = self._dice, len(self.jobs), self._clock.now()
+        ends_at = now + timedelta(seconds=dice.uniform(1, longest_s))
+        job = Job(f"job-{number}", ref, ends_at, dice.choice(_ENDINGS), dice.choice((0.0, 0.05, 0.2, 0.5, 0.9)), now)
         self.jobs[job.id] = job
         return job
 
     async def fetch(self, request: Fetch) -> Reply:
-        """Lets the send guard judge, writes the book, answers."""
+        """The wire of a world with one process."""
+        return await self.serve(request, self._alone)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    async def serve(self, request: Fetch, hooks: Hooks) -> Reply:
+        """Connects, lets the send guard judge, writes the book, answers."""
+        if (seconds := self.fates.connection()) > 0:
+            await self._clock.sleep(seconds)
         if request.before_first_byte is not None:
             try:
                 await request.before_first_byte()
@@ -106,14 +113,13 @@ class HostileProvider:
                 return NoReply(NoReplyKind.CANCELLED, error.message, sent=False)
         kind, _, subject = urlsplit(request.url).path.strip("/").partition("/")
         known = request.url.startswith(f"{BASE}/") and (kind == "submit" or subject in self.jobs)
-        if known:
-            self._follow(_ref_of(request) if kind == "submit" else self.jobs[subject].ref)
         if known and kind in ("jobs", "moved"):
-            return await self._look(self.jobs[subject], request)
+            return await self._look(self.jobs[subject], _Call(request, hooks, "wire", self.jobs[subject]))
         if known and kind == "submit":
-            return await self._submit(request)
+            order = self.orders.setdefault(ref := _ref_of(request), Ordered(ref))
+            return await self._submit(order, _Call(request, hooks, "submit", order))
         if known and kind == "cancel":
-            return await self._cancel(self.jobs[subject], request)
+            return await self._cancel(self.jobs[subject], _Call(request, hooks, "cancel", self.jobs[subject]))
         self.strangers.append(request.url)
         return NoReply(NoReplyKind.RESET, "nobody is here", sent=True)
 
@@ -122,106 +128,178 @@ class HostileProvider:
         self.waited[ref] += ref in self._asked_to_wait
         self._asked_to_wait.discard(ref)
 
-    async def _look(self, job: Job, request: Fetch) -> Reply:
-        look, dice, now = Look(self._clock.now()), self._dice, self._clock.now()
+    def _open(self, kind: str, call: _Call, job: str = "") -> Request:
+        """Writes a request into the book, at its first byte."""
+        hooks, ref = call.hooks, call.whose.ref
+        found = Request(len(self.requests), kind, hooks.process, self._clock.now(), self.host.now(), ref, job)
+        found.body = call.fetch.body or b""
+        self.requests.append(found)
+        return found
+
+    async def _look(self, job: Job, call: _Call) -> Reply:
+        call.point("before")
+        self._follow(job.ref)
+        dice, now = self._dice, self._clock.now()
         ended = now >= job.ends_at
-        body: dict[str, object] = {
-            "id": job.id,
-            "status": job.word if ended else "running",
-            "attempt": 1,
-            "percent": dice.randrange(100),
-        }
-        body |= {"result": f"{BASE}/results/{job.id}"} if body["status"] == "done" else {}
-        page = Page(body=json.dumps(body).encode(), seconds=dice.uniform(0.05, 3.0))
-        if dice.random() < job.hostility:
-            look.fault = dice.choice(list(FAULTS))
-            fault = FAULTS[look.fault]
-            page, look.stops = fault.page(body, dice), fault.stops
-            look.ends_as = job.word if fault.tells and ended and job.word != "running" else None
-            self.faults[look.fault] += 1
-        elif not ended and dice.random() < 0.2:
-            body |= draw_hint(dice) if dice.random() < 0.7 else {"moved_to": f"/moved/{job.id}"}
+        body = self._honest(job, ended=ended)
+        page, fault, stops, ends_as = Page(body=json.dumps(body).encode(), seconds=dice.uniform(0.05, 3.0)), None, False, None
+        if self.fates.away(now):
+            page, fault = _AWAY, "outage"
+        elif (fault := self.fates.look(job, ended=ended)) is not None:
+            found = FAULTS[fault] if fault in FAULTS else MORE[fault]
+            page, stops = found.page(body, dice), found.stops
+            ends_as = job.word if found.tells and ended and job.word != "running" else None
+            self.faults[fault] += 1
+        elif not ended and (hint := self.fates.hint()) is not None:
+            body |= {"moved_to": f"/moved/{job.id}"} if isinstance(hint, str) else hint
             page = Page(body=json.dumps(body).encode())
         elif ended and job.word != "running":
-            look.ends_as = job.word
-        if page.sent:
-            job.looks.append(look)
-        reply = await self._page(page, request, job, wait=look.fault is not None or dice.random() < 0.1)
-        look.answered = self._clock.now()
-        return reply
+            ends_as = job.word
+        if not page.sent:
+            return await self._unsent(page, call)
+        look = self._open("look", call, job.id)
+        look.fault, look.stops, look.ends_as = fault, stops, ends_as
+        look.tolerable = stops and fault in TOLERABLE and _is_patient(job.ref)
+        job.looks.append(look)
+        call.point("sent")
+        return await self._answer(page, look, call, waits=True)
 
-    async def _submit(self, request: Fetch) -> Reply:
+    def _honest(self, job: Job, *, ended: bool) -> dict[str, object]:
+        word = job.word if ended else "running"
+        body: dict[str, object] = {"id": job.id, "status": word, "attempt": 1, "percent": self._dice.randrange(100)}
+        return body | ({"result": f"{BASE}/results/{job.id}"} if word == "done" else {})
+
+    async def _submit(self, order: Ordered, call: _Call) -> Reply:
         """Takes a job on, or not, and may lose the answer either way."""
-        order = self.orders.setdefault(ref := _ref_of(request), Ordered(ref))
-        fault = self._dice.choice((*_SUBMIT_FAULTS, *[None] * 5))
+        call.point("before")
+        self._follow(order.ref)
+        now, key = self._clock.now(), _key_of(call.fetch)
+        known = key in order.under
+        fault = "outage" if self.fates.away(now) else self.fates.submit(order, known=known)
         if fault is not None:
             self.faults[f"submit: {fault}"] += 1
         if fault == "away":
-            return NoReply(NoReplyKind.CONNECT, "connection refused", sent=False)
-        key = next((value for name, value in request.headers.items() if name.lower() == "idempotency-key"), "")
+            return await self._unsent(Page(lost=NoReplyKind.CONNECT, sent=False), call)
+        asked = self._open("submit", call)
+        asked.key, asked.fault = key, fault
         order.keys.add(key)
-        order.bodies.add(request.body or b"")
-        order.arrivals.append(self._clock.now())
-        if fault in _LOST and order.doubt is None:
-            order.doubt = self._clock.now()
-        if fault in _UNDONE:
-            return await self._page(_UNDONE[fault], request, order, wait=fault != "lost before")
-        page = self._taken(order, fault, known=bool(key and order.jobs))
-        return await self._page(page, request, order, wait=page.status == 202 and self._dice.random() < 0.3)
+        order.bodies.add(asked.body)
+        order.arrivals.append(now)
+        order.requests.append(asked)
+        asked.doubt = fault in _LOST or fault in ("outage", "after the deadline")
+        if asked.doubt and order.doubt is None:
+            order.doubt = now
+        page = self._submitted(order, asked, known=known)
+        call.point("sent")
+        likely = fault in _UNDONE and fault != "lost before"
+        return await self._answer(page, asked, call, waits=likely or page.status == 202, likely=likely)
 
-    def _taken(self, order: Ordered, fault: str | None, *, known: bool) -> Page:
+    def _submitted(self, order: Ordered, asked: Request, *, known: bool) -> Page:
+        if asked.fault == "outage":
+            return _AWAY
+        if asked.fault in _UNDONE:
+            return _UNDONE[asked.fault]
+        return self._taken(order, asked, known=known)
+
+    def _taken(self, order: Ordered, asked: Request, *, known: bool) -> Page:
         """Starts the job, but for a key that is known; and the answer to that."""
-        if known and order.ref.startswith("hostile-reject"):
-            return Page(409, json.dumps({"id": order.jobs[0], "error": {"code": "exists"}}).encode())
-        if not known:
+        fault = asked.fault
+        if known and rejects(order.ref) and fault != "two jobs":
+            asked.job = order.under[asked.key][0]
+            return Page(409, json.dumps({"id": asked.job, "error": {"code": "exists"}}).encode())
+        if not known or fault == "two jobs":
+            order.broke = order.broke or known
             order.jobs.append(self.start(order.ref).id)
-        if fault in _LOST:
+            asked.took = True
+            if asked.key:
+                order.under.setdefault(asked.key, []).append(order.jobs[-1])
+        asked.job = order.jobs[-1] if asked.took else order.under[asked.key][0]
+        if fault is not None and fault in _LOST:
             return _LOST[fault]
-        named = None if fault == "nameless" else order.jobs[0]
-        return Page(202, json.dumps({"id": named}).encode())
+        named = None if fault == "nameless" else self._another(asked.job) if fault == "job of another" else asked.job
+        late = _AFTER_S if fault == "after the deadline" else None
+        return Page(202, json.dumps({"id": named}).encode(), late=late)
 
-    async def _cancel(self, job: Job, request: Fetch) -> Reply:
-        dice = self._dice
-        fault = dice.choice(("429", "lost before", "lost after", "404", None, None, None))
-        self.faults[f"cancel: {fault or 'taken'}"] += 1
-        if fault == "429":
-            return await self._page(Page(429, b"{}"), request, job, wait=True)
-        if fault == "lost before":
-            job.cancelled.append(self._clock.now())
-            return await self._page(Page(lost=NoReplyKind.RESET), request, job, wait=False)
-        job.cancelled.append(self._clock.now())
-        if fault == "404":
-            return await self._page(Page(404, b"{}"), request, job, wait=False)
-        if self._clock.now() < job.ends_at:
-            job.ends_at, job.word = self._clock.now() + timedelta(seconds=dice.uniform(0, 20)), "cancelled"
-        page = Page(lost=NoReplyKind.TIMEOUT, seconds=None) if fault == "lost after" else Page(202, b"{}")
-        return await self._page(page, request, job, wait=False)
+    def _another(self, job: str) -> str:
+        return self._dice.choice([other for other in self.jobs if other != job] or [job])
 
-    async def _page(self, page: Page, request: Fetch, whose: Job | Ordered, *, wait: bool) -> Reply:
-        """Takes its time, then answers; a wait is written into the book at the instant of the answer."""
-        longest = request.total_deadline.total_seconds()
-        await self._clock.sleep(longest if page.seconds is None else min(page.seconds, longest))
+    async def _cancel(self, job: Job, call: _Call) -> Reply:
+        call.point("before")
+        self._follow(job.ref)
         now = self._clock.now()
-        if page.lost is not None:
-            status = page.status if page.lost is NoReplyKind.REDIRECT else None
-            hops = 1 if page.sent else 0
-            return NoReply(page.lost, f"planted: {page.lost}", sent=page.sent, status=status, hops=hops)
-        asked = draw_wait(self._dice, now) if wait else Wait((), read=False)
-        if asked.until is not None:
-            whose.waits.append((now, asked.until))
-        if asked.read:
-            self._asked_to_wait.add(whose.ref)
-        headers = (("content-type", page.content_type), *asked.headers)
-        return HttpReply(page.status, headers, page.body, request.url, timedelta(seconds=0.1))
+        fault = "outage" if self.fates.away(now) else self.fates.cancel(job)
+        self.faults[f"cancel: {fault or 'taken'}"] += 1
+        asked = self._open("cancel", call, job.id)
+        asked.fault = fault
+        job.cancels.append(asked)
+        asked.doubt = fault in ("lost before", "lost after", "500 after", "outage", "after the deadline")
+        if fault != "429":
+            job.cancelled.append(now)
+        if fault in (None, "lost after", "500 after", "after the deadline") and now < job.ends_at:
+            asked.took = True
+            job.ends_at, job.word = now + timedelta(seconds=self._dice.uniform(0, 20)), "cancelled"
+        call.point("sent")
+        page = _CANCELLED.get(fault or "", Page(202, b"{}"))
+        return await self._answer(page, asked, call, waits=fault == "429")
 
-    async def close(self) -> None:
-        """Nothing to close."""
+    async def _unsent(self, page: Page, call: _Call) -> Reply:
+        """Nothing left: the provider never hears of it."""
+        await self._clock.sleep(min(page.seconds or 0.0, call.fetch.total_deadline.total_seconds()))
+        assert page.lost is not None
+        return NoReply(page.lost, f"planted: {page.lost}", sent=False)
+
+    async def _answer(self, page: Page, asked: Request, call: _Call, *, waits: bool, likely: bool | None = None) -> Reply:
+        """Takes its time, then answers; a wait is written into the book at the instant of the answer."""
+        await self._clock.sleep(_seconds(page, call.fetch.total_deadline.total_seconds()))
+        now = self._clock.now()
+        asked.answered = now
+        if page.lost is not None:
+            call.point("replied")
+            status = page.status if page.lost is NoReplyKind.REDIRECT else None
+            return NoReply(page.lost, f"planted: {page.lost}", sent=True, status=status, hops=1)
+        asked.status = page.status
+        headers = self._wait(asked, call, now, likely=asked.fault is not None if likely is None else likely) if waits else ()
+        call.point("replied")
+        plain = (("content-type", page.content_type), ("x-request-id", str(asked.number)))
+        return HttpReply(page.status, (*plain, *page.headers, *headers), page.body, call.fetch.url, timedelta(seconds=0.1))
+
+    def _wait(self, asked: Request, call: _Call, now: datetime, *, likely: bool) -> tuple[tuple[str, str], ...]:
+        skew = max(asked.host_at - asked.at, self.host.now() - now, key=abs)
+        asked.wait, wait = self.fates.wait(now, skew, likely=likely)
+        if wait is NO_WAIT:
+            return ()
+        asked.waits_until = wait.until
+        if wait.until is not None:
+            call.whose.waits.append((now, wait.until))
+        if wait.read:
+            self._asked_to_wait.add(asked.ref)
+        return tuple(wait.headers)
+
+
+_CANCELLED = {
+    "429": Page(429, b"{}"),
+    "lost before": Page(lost=NoReplyKind.RESET),
+    "404": Page(404, b"{}"),
+    "lost after": Page(lost=NoReplyKind.TIMEOUT, seconds=None),
+    "500 after": _LOST["500 after"],
+    "outage": _AWAY,
+    "after the deadline": Page(202, b"{}", late=_AFTER_S),
+}
+
+
+def _seconds(page: Page, longest: float) -> float:
+    if page.late is not None:
+        return max(0.0, longest + page.late)
+    return longest if page.seconds is None else min(page.seconds, longest)
+
+
+def _is_patient(ref: str) -> bool:
+    return "-patient-" in ref
 
 
 def _ref_of(request: Fetch) -> str:
     return str(json.loads(request.body or b"")["ref"])
 
 
-def is_keyed(ref: str) -> bool:
-    """True for an operation whose provider honours keys; a reference starts with the name of the contract."""
-    return ref.rpartition("-")[0] in KEYED
+def _key_of(request: Fetch) -> str:
+    return next((value for name, value in request.headers.items() if name.lower() == "idempotency-key"), "")

@@ -1,6 +1,6 @@
 """Every form of a wait that a provider can put into an answer, with what it really asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -26,11 +26,20 @@ _FORMS = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H
 """IMF-fixdate, RFC 850, asctime."""
 
 
+WAITS = ("seconds", "padded", "date", "skewed", "past", "zero", "huge", "nonsense")
+"""Every kind of wait that says anything."""
+DATES = ("date", "skewed", "past")
+"""Those of them that name an instant of the provider's own clock."""
+_OFTEN = ("none", "seconds", "seconds", "padded", "date", "date", "skewed", "past", "zero", "huge", "nonsense", "nonsense")
+
+
 def draw_wait(dice: Random, now: datetime) -> Wait:
     """Draws a Retry-After: none, seconds, dates in all three forms against a true or skewed `Date`, the past, too long, or nonsense."""
-    kind = dice.choice(
-        ("none", "seconds", "seconds", "padded", "date", "date", "skewed", "past", "zero", "huge", "nonsense", "nonsense")
-    )
+    return wait_of(dice.choice(_OFTEN), dice, now)
+
+
+def wait_of(kind: str, dice: Random, now: datetime) -> Wait:
+    """One kind of wait; the dice say how long, and in which form."""
     seconds = dice.choice((1, 7, 30, 120))
     whole = now.replace(microsecond=0)
     match kind:
@@ -60,20 +69,20 @@ def draw_wait(dice: Random, now: datetime) -> Wait:
             return Wait([], read=False)
 
 
-_HINTS: Sequence[tuple[str, object]] = (
-    ("poll_after", -1),
-    ("poll_after", 1e300),
-    ("poll_after", "NaN"),
-    ("poll_after", True),
-    ("poll_after", 10**60),
-    ("next_check_at", "1970-01-01T00:00:00Z"),
-    ("next_check_at", "9999-12-31T23:59:59Z"),
-    ("next_check_at", ["soon"]),
-    ("poll_after", 0),
-)
+HINTS: Mapping[str, dict[str, object]] = {
+    "negative": {"poll_after": -1},
+    "1e300": {"poll_after": 1e300},
+    "NaN": {"poll_after": "NaN"},
+    "true": {"poll_after": True},
+    "10**60": {"poll_after": 10**60},
+    "1970": {"next_check_at": "1970-01-01T00:00:00Z"},
+    "9999": {"next_check_at": "9999-12-31T23:59:59Z"},
+    "list": {"next_check_at": ["soon"]},
+    "0": {"poll_after": 0},
+}
+"""Body hints that must not be believed, or that ask for nothing, by name."""
 
 
 def draw_hint(dice: Random) -> dict[str, object]:
-    """Draws a body hint that must not be believed, or that asks for nothing."""
-    name, value = dice.choice(_HINTS)
-    return {name: value}
+    """Draws one of HINTS."""
+    return HINTS[dice.choice(list(HINTS))]

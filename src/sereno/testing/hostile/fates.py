@@ -1,0 +1,180 @@
+"""Who decides what goes wrong at a provider: the dice alone, or the plan of a simulated world."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from random import Random
+from typing import Protocol
+
+from sereno.testing.hostile.book import Job, Ordered
+from sereno.testing.hostile.faults import FAULTS
+from sereno.testing.hostile.more import ENDED, LASTING, MORE
+from sereno.testing.hostile.waits import DATES, HINTS, WAITS, Headers, Wait, draw_hint, draw_wait, wait_of
+from sereno.testing.simulation.plan import Plan
+from sereno.testing.simulation.terms import Group
+
+SUBMIT_FAULTS = ("lost before", "lost after", "500 after", "429", "refused", "denied", "away", "nameless")
+CANCEL_FAULTS = ("429", "lost before", "lost after", "404")
+MORE_SUBMIT_FAULTS = ("unreadable", "two jobs", "job of another", "after the deadline")
+MORE_CANCEL_FAULTS = ("500 after", "after the deadline")
+LOOKS: Sequence[str] = (*FAULTS, *MORE)
+HOST_FAULTS = ("outage", "slow connection")
+HANDED_OVER = "handed over"
+WAIT_KINDS = (*WAITS, *(f"hint {name}" for name in HINTS), HANDED_OVER)
+BELIEVED_SKEW = timedelta(hours=20)
+"""How far the clocks may stand apart where a date is still read against the `date` header (1 day, less 3 hours of a planted skew)."""
+_RIGHT = timedelta(seconds=2)
+
+
+class Fates(Protocol):
+    """Draws what strikes at one event; None = nothing does. `skew` is how far the wall clock of the asker's
+    database is ahead of the provider's."""
+
+    def connection(self) -> float:
+        """Seconds until the connection stands."""
+        ...
+
+    def away(self, now: datetime) -> bool:
+        """True while the whole host answers nobody."""
+        ...
+
+    def look(self, job: Job, *, ended: bool) -> str | None:
+        """A name of FAULTS or MORE."""
+        ...
+
+    def hint(self) -> dict[str, object] | str | None:
+        """Body hints for an honest answer that the job goes on, or `handed over`."""
+        ...
+
+    def submit(self, order: Ordered, *, known: bool) -> str | None:
+        """A name of SUBMIT_FAULTS or MORE_SUBMIT_FAULTS."""
+        ...
+
+    def cancel(self, job: Job) -> str | None:
+        """A name of CANCEL_FAULTS or MORE_CANCEL_FAULTS."""
+        ...
+
+    def wait(self, now: datetime, skew: timedelta, *, likely: bool) -> tuple[str | None, Wait]:
+        """A Retry-After and its kind; `likely` after a fault."""
+        ...
+
+
+NO_WAIT = Wait((), read=False)
+
+
+class DicedFates:
+    """Each job has a hostility of its own; kinds are equally likely."""
+
+    def __init__(self, dice: Random) -> None:
+        self._dice = dice
+
+    def connection(self) -> float:
+        """At once."""
+        return 0.0
+
+    def away(self, now: datetime) -> bool:
+        """Never."""
+        return False
+
+    def look(self, job: Job, *, ended: bool) -> str | None:
+        """By the job's hostility."""
+        return self._dice.choice(list(FAULTS)) if self._dice.random() < job.hostility else None
+
+    def hint(self) -> dict[str, object] | str | None:
+        """In a fifth of the answers."""
+        if self._dice.random() >= 0.2:
+            return None
+        return draw_hint(self._dice) if self._dice.random() < 0.7 else HANDED_OVER
+
+    def submit(self, order: Ordered, *, known: bool) -> str | None:
+        """More often than not."""
+        return self._dice.choice((*SUBMIT_FAULTS, *[None] * 5))
+
+    def cancel(self, job: Job) -> str | None:
+        """More often than not."""
+        return self._dice.choice((*CANCEL_FAULTS, None, None, None))
+
+    def wait(self, now: datetime, skew: timedelta, *, likely: bool) -> tuple[str | None, Wait]:
+        """After a fault nearly always."""
+        return (None, draw_wait(self._dice, now)) if likely or self._dice.random() < 0.1 else (None, NO_WAIT)
+
+
+class PlannedFates:
+    """By the plan of a world, which counts what struck and ends it all when it is calm."""
+
+    def __init__(self, plan: Plan, dice: Random, outages: Sequence[tuple[datetime, datetime]]) -> None:
+        self._plan, self._dice = plan, dice
+        self.outages = list(outages)
+        """Windows in which the host may answer nobody; one that does not come about is taken out when it begins."""
+        self.struck: list[tuple[datetime, datetime]] = []
+        """Outages that came about. They end with the faults."""
+
+    def connection(self) -> float:
+        """Mostly a moment; now and then longer than the guard lasts."""
+        slow = self._plan.draw(Group.LOOK, ("slow connection",), share=0.02)
+        return self._dice.uniform(1.2, 6.0) if slow else self._dice.uniform(0.01, 0.2)
+
+    def away(self, now: datetime) -> bool:
+        """True in an outage."""
+        while self.outages and self.outages[0][0] <= now:
+            window = self.outages.pop(0)
+            if window[1] > now and self._plan.draw(Group.LOOK, ("outage",), share=0.9):
+                self.struck.append(window)
+        return not self._plan.calm and any(begins <= now < ends for begins, ends in self.struck)
+
+    def look(self, job: Job, *, ended: bool) -> str | None:
+        """By the plan; a lasting fault goes on, and a job that ended has faults of its own."""
+        if job.lasting is not None and not self._plan.calm:
+            name, left = job.lasting
+            job.lasting = (name, left - 1) if left > 1 else None
+            return name
+        among = LOOKS
+        if not ended or job.word == "running":
+            among = [name for name in LOOKS if name not in ENDED]
+        elif self._dice.random() < 0.4:
+            among = [name for name in ENDED if name != "result later" or job.word == "done"]
+        fault = self._plan.draw(Group.LOOK, among)
+        if fault == "result later" and job.word != "done":
+            fault = "regress"
+        if fault is not None and fault in LASTING:
+            more = self._dice.randrange(LASTING[fault])
+            job.lasting = (fault, more) if more else None
+        return fault
+
+    def hint(self) -> dict[str, object] | str | None:
+        """By the plan."""
+        kind = self._plan.draw(Group.WAIT, WAIT_KINDS[len(WAITS) :])
+        if kind is None or kind == HANDED_OVER:
+            return kind
+        return HINTS[kind.removeprefix("hint ")]
+
+    def submit(self, order: Ordered, *, known: bool) -> str | None:
+        """By the plan, and often: there are few submits in a world."""
+        among = [name for name in (*SUBMIT_FAULTS, *MORE_SUBMIT_FAULTS) if known or name != "two jobs"]
+        if known and self._dice.random() < 0.6:
+            among = ["two jobs"]
+        return self._plan.draw(Group.SUBMIT, among, share=0.5)
+
+    def cancel(self, job: Job) -> str | None:
+        """By the plan, and often: there are few cancels in a world."""
+        return self._plan.draw(Group.CANCEL, (*CANCEL_FAULTS, *MORE_CANCEL_FAULTS), share=0.6)
+
+    def wait(self, now: datetime, skew: timedelta, *, likely: bool) -> tuple[str | None, Wait]:
+        """By the plan. A date comes with the provider's `date`, but where the clocks are right; it counts as believed only where
+        that `date` can be."""
+        kind = self._plan.draw(Group.WAIT, WAITS, share=0.6 if likely else 0.05)
+        if kind is None:
+            return None, NO_WAIT
+        wait = wait_of(kind, self._dice, now)
+        return kind, _dated(wait, now, skew, undated=self._dice.random() < 0.3) if kind in DATES else wait
+
+
+def _dated(wait: Wait, now: datetime, skew: timedelta, *, undated: bool) -> Wait:
+    if abs(skew) > BELIEVED_SKEW:
+        wait = replace(wait, until=None)
+    if any(name == "date" for name, _ in wait.headers):
+        return wait
+    if undated and abs(skew) < _RIGHT:
+        return wait if wait.until is None else replace(wait, until=wait.until - _RIGHT)
+    sent: Headers = [("date", now.strftime("%a, %d %b %Y %H:%M:%S GMT")), *wait.headers]
+    return replace(wait, headers=sent)
