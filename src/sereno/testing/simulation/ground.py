@@ -1,0 +1,44 @@
+"""What the parts of one world stand on, and its event log."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from random import Random
+
+from sereno.store.executor import InlineExecutor
+from sereno.testing.simulation.coverage import Coverage
+from sereno.testing.simulation.host import Host, TrueClock
+from sereno.testing.simulation.loop import Process, WorldLoop
+from sereno.testing.simulation.outside import Outside
+from sereno.testing.simulation.plan import Plan
+from sereno.testing.simulation.terms import Options, ProcessBook
+from sereno.testing.virtual import SeededIds
+
+LAST = 200
+
+
+@dataclass(slots=True)
+class Ground:
+    """One world's parts. `violations` are those that the world itself sees: a process that ended with an error."""
+
+    options: Options
+    loop: WorldLoop
+    true: TrueClock
+    host: Host
+    plan: Plan
+    book: ProcessBook
+    outside: Outside
+    database: InlineExecutor
+    ids: SeededIds
+    dice: Random
+    coverage: Coverage = field(default_factory=Coverage)
+    violations: list[str] = field(default_factory=list)
+    lives: list[Process] = field(default_factory=list)
+    events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=LAST))
+
+    def note(self, process: str, what: str) -> None:
+        """Writes a line into the event log."""
+        self.events.append((self.loop.awake + self.loop.asleep, process, what))
+
+    def log(self) -> list[str]:
+        """The last events as lines."""
+        return [f"{at:14.3f} {process or 'world':8} {what}" for at, process, what in self.events]
