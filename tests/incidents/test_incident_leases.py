@@ -16,6 +16,7 @@ from sereno.core.errors import LeaseLost
 from sereno.core.observation import HttpReply, Reply
 from sereno.core.operation import Event, OperationState
 from sereno.core.work import LeaseTimes, OperationWork
+from sereno.engine.guard import Moment
 from sereno.engine.perform import perform, send_guard
 from sereno.ports import Fetch, Guarded
 from sereno.store.executor import ThreadExecutor
@@ -289,7 +290,7 @@ async def test_I24_a_claim_that_waited_for_the_lock_longer_than_a_lease_sends_no
     await desk.operation(deadline=timedelta(hours=1))
     foreign = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
     foreign.execute("BEGIN IMMEDIATE")
-    before = desk.hand.monotonic()
+    before = Moment.of(desk.hand)
     claiming = asyncio.ensure_future(desk.claim())
     await desk.store.executor.read(lambda connection: connection.execute("SELECT 1").fetchone())
     assert not claiming.done()
@@ -332,8 +333,9 @@ async def test_I9_at_the_very_end_of_a_lease_one_of_two_sends(micros: int, sends
     """incident 12: at the instant at which a lease ends, and a microsecond to both sides of it, owner and rescuer never both send."""
     desk, work = await held()
     owner = desk.sender(work)
-    # The stopwatch of this worker stood still: the wall clock, that of the store, is what ends the lease.
-    desk.hand.wall = work.lease.until + timedelta(microseconds=micros)
+    # The host slept, so the stopwatch of this worker stood still: the wall clock, that of the store, is what ends the lease.
+    desk.hand.suspend((work.lease.until - desk.hand.now()).total_seconds())
+    desk.hand.suspend(micros / 1e6)
     may_send = await owner.may_act()
     rescued = (await desk.store.work.claim(worker="rescuer", limit=5, times=desk.times)).works
     assert (may_send, len(rescued) == 1) == sends
@@ -370,7 +372,7 @@ async def test_I8_the_loser_of_a_race_stops_at_the_first_refusal(refuses: str) -
     work = await desk.claim()
     sender = desk.sender(work)
     desk.changes["store"] = Raced()
-    racing = send_guard(desk.kit(), work, sender._claimed_mono)
+    racing = send_guard(desk.kit(), work, sender.claimed)
     if refuses == "check":
         desk.hand.advance(2)
     before = await desk.sql("SELECT count(*) AS n FROM journal")
