@@ -69,6 +69,9 @@ class Job:
     """Cancels that arrived, those that were refused with a 429 as well."""
     cancelled: list[datetime] = field(default_factory=list)
     """Cancels that may have been taken."""
+    named_for: list[str] = field(default_factory=list)
+    """References of other operations whose submit was answered with this job's id, against the truth (`job of another`): where the
+    operation that had it is over by then, such an operation looks at it as well."""
     lasting: tuple[str, int] | None = None
     """A fault that goes on for so many looks more."""
 

@@ -216,12 +216,23 @@ class HostileProvider:
         asked.job = order.jobs[-1] if asked.took else order.under[asked.key][0]
         if fault is not None and fault in _LOST:
             return _LOST[fault]
-        named = None if fault == "nameless" else self._another(asked.job) if fault == "job of another" else asked.job
+        named = None if fault == "nameless" else self._another(order.ref) if fault == "job of another" else asked.job
         late = _AFTER_S if fault == "after the deadline" else None
         return Page(202, json.dumps({"id": named}).encode(), late=late)
 
-    def _another(self, job: str) -> str:
-        return self._dice.choice([other for other in self.jobs if other != job] or [job])
+    def _another(self, ref: str) -> str:
+        """The id of a running job of another operation under the same contract, which waits for it; else of one that nobody waits for."""
+        contract, now = ref.rpartition("-")[0], self._clock.now()
+        found = [
+            job
+            for job in self.jobs.values()
+            if job.ref != ref and job.ref.rpartition("-")[0] == contract and now < job.ends_at and job.looks
+        ]
+        if not found:
+            return self.start(ref).id
+        other = self._dice.choice(found)
+        other.named_for.append(ref)
+        return other.id
 
     async def _cancel(self, job: Job, call: _Call) -> Reply:
         call.point("before")
