@@ -168,7 +168,7 @@ async def test_W05_a_pinned_field_that_changed_is_another_job(world: World) -> N
     ids=["503", "429", "pending"],
 )
 async def test_a_status_that_cannot_be_read_now_is_read_later(world: World, page: bytes) -> None:
-    """Trouble that may pass is tried again, not before the provider wants."""
+    """Trouble that may pass is tried again, not before the provider wants (incident 16)."""
     world.site.pages["/jobs/j1"] = page
     outcome = await world.keep(URL)
     assert outcome.kind is OutcomeKind.RETRY
@@ -177,7 +177,7 @@ async def test_a_status_that_cannot_be_read_now_is_read_later(world: World, page
 
 @pytest.mark.parametrize("said", [408, 429, 500, 502, 503])
 async def test_a_download_that_fails_for_now_is_tried_again(world: World, said: int) -> None:
-    """With the wait that the place asks for, and nothing half is left."""
+    """With the wait that the place asks for, and nothing half is left (incident 16)."""
     world.away.pages["/x"] = ok(b"busy", status=f"{said} No".encode(), headers=b"Retry-After: 120\r\n")
     world.site.job(output={"url": f"{world.away.server.url}/x"})
     outcome = await world.keep(URL)

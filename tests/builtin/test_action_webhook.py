@@ -91,7 +91,7 @@ async def test_each_status_has_its_outcome(status, kind):
 
 
 async def test_W13_retry_after_is_obeyed():
-    """The next try is not before it."""
+    """The next try is not before it (incident 16)."""
     outcome, _ = await perform(answer("", 429, retry_after="60"))
     assert outcome.not_before == NOW + timedelta(seconds=60.02)
 

@@ -153,7 +153,7 @@ async def test_each_status_has_its_failure_class(status, failure):
 
 @pytest.mark.parametrize("status", [200, 304, 404, 429, 503])
 async def test_W13_retry_after_is_a_minimum_on_any_status(status):
-    """The wait counts from the answer, on success too."""
+    """The wait counts from the answer, on success too (incident 16)."""
     first, _ = await read({}, answer("x", etag='"1"'))
     result, _ = await read({}, answer("y", status, retry_after="120"), cursor=first.cursor)
     assert result.minimum_wait_until == NOW + timedelta(seconds=120.02)
@@ -162,7 +162,7 @@ async def test_W13_retry_after_is_a_minimum_on_any_status(status):
 
 
 async def test_W13_a_senseless_retry_after_is_ignored_and_said():
-    """Words and infinities are not obeyed."""
+    """Words and infinities are not obeyed (incident 18)."""
     result, _ = await read({}, answer("x", 429, retry_after="inf"))
     assert result.minimum_wait_until is None and "Retry-After ignored" in result.message
 

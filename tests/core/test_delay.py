@@ -96,7 +96,8 @@ REJECTED = [
 
 @pytest.mark.parametrize("text", REJECTED)
 def test_I5_what_is_not_retry_after_is_absent(text: str) -> None:
-    """Everything but 1 to 10 ASCII digits and the three dates is rejected with a short sentence that is safe to print."""
+    """Everything but 1 to 10 ASCII digits and the three dates is rejected with a short sentence that is safe to print
+    (incident 18)."""
     why = read_retry_after(text, received_at=NOON)
     assert isinstance(why, str)
     assert len(why) < 140 and why.isprintable()
@@ -107,7 +108,7 @@ def test_I5_what_is_not_retry_after_is_absent(text: str) -> None:
     [("0", 0), ("00", 0), ("1", 1), ("120", 120), (" 12\t", 12), ("2147483648", 2**31), ("9999999999", 9_999_999_999)],
 )
 def test_W13_delta_seconds(text: str, wait: int) -> None:
-    """Digits are seconds from receipt."""
+    """Digits are seconds from receipt (incident 17)."""
     assert read_retry_after(text, received_at=NOON) == after(wait)
 
 
@@ -121,7 +122,7 @@ def test_W13_delta_seconds(text: str, wait: int) -> None:
     ],
 )
 def test_W13_all_three_http_dates(text: str) -> None:
-    """IMF-fixdate, RFC 850 and asctime are read; a wrong name of the day is no reason to ask sooner."""
+    """IMF-fixdate, RFC 850 and asctime are read; a wrong name of the day is no reason to ask sooner (incident 18)."""
     assert read_retry_after(text, received_at=NOON) == after(120)
 
 
@@ -165,7 +166,7 @@ def test_W13_a_skewed_date_header_is_used_when_sane(date: str | None, wait: int)
 
 
 def test_I5_far_dates_are_clamped() -> None:
-    """Year 9999 overflows nothing, whatever the clock of the server says."""
+    """Year 9999 overflows nothing, whatever the clock of the server says (incident 17)."""
     last, behind = "Fri, 31 Dec 9999 23:59:59 GMT", "Sun, 29 Nov 2026 12:00:00 GMT"
     assert read_retry_after(last, received_at=NOON) == FAR_FUTURE
     assert read_retry_after(last, received_at=NOON, date_header=behind) == FAR_FUTURE

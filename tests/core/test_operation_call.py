@@ -381,7 +381,7 @@ def test_W24_a_cancel_never_ends_the_wait(outcome: CallOutcome, state: CallState
 
 
 def test_W35_a_cancel_shortens_no_wait_of_the_provider() -> None:
-    """Neither one that its own answer asks for, nor one that was there before."""
+    """Neither one that its own answer asks for, nor one that was there before (incident 16)."""
     told = decide_cancelled(O.ACCEPTED, hints=[retry_after(after(60))])
     assert (told.due, told.delay_source) == (after(60), DelaySource.PROVIDER_RETRY_AFTER)
     before = decide_cancelled(O.ACCEPTED, next_poll_at=after(90), delay_source=DelaySource.PROVIDER_RETRY_AFTER)

@@ -28,7 +28,7 @@ def test_instants_lie_on_the_grid() -> None:
 
 
 def test_I7_ten_thousand_missed_ticks_are_one_next() -> None:
-    """After a long sleep there is one next instant, and the passed ones are counted."""
+    """After a long sleep there is one next instant, and the passed ones are counted (incident 9)."""
     now = ANCHOR + 10_000 * MINUTE + timedelta(seconds=5)
     found = next_due(Interval(MINUTE, ANCHOR), now, "poll_a", served=ANCHOR)
     assert (found.due, found.missed) == (ANCHOR + 10_001 * MINUTE, 10_000)
@@ -53,7 +53,7 @@ def test_W29_jitter_is_stable_for_a_poll_and_spreads_polls() -> None:
 
 @given(SCHEDULES, INSTANTS, st.text(max_size=5))
 def test_next_is_strictly_later_and_within_one_interval(schedule: Interval, after: datetime, seed: str) -> None:
-    """next(t) > t always, and never more than one interval away."""
+    """next(t) > t always, and never more than one interval away (incident 10)."""
     due = next_due(schedule, after, seed).due
     assert after < due <= after + schedule.every
 

@@ -32,7 +32,8 @@ async def one_delivery(stage: Stage, seconds: float) -> None:
 
 
 def test_P16_two_drivers_on_one_file_do_each_run_once(tmp_path: Path) -> None:
-    """Two processes' worth of drivers share 60 polls over three rounds: each due instant has one run, by one of them, and one effect."""
+    """Two processes' worth of drivers share 60 polls over three rounds: each due instant has one run, by one of them, and one effect
+    (incident 14)."""
 
     async def main() -> None:
         stage = Stage(tmp_path / "s.db")
@@ -212,7 +213,7 @@ def test_a_driver_of_one_subject_leaves_the_others_alone() -> None:
 
 
 def test_W22_a_long_action_keeps_its_lease() -> None:
-    """An action five leases long is prolonged: another driver never takes it over, it acts once and is committed."""
+    """An action five leases long is prolonged: another driver never takes it over, it acts once and is committed (incident 3)."""
 
     async def main() -> None:
         stage = Stage()
@@ -266,7 +267,7 @@ def test_W22_work_whose_lease_was_lost_is_cancelled() -> None:
 
 
 def test_W22_a_stale_commit_is_refused_and_counted_as_lost() -> None:
-    """A worker whose lease was taken over while it read writes nothing; the driver goes on."""
+    """A worker whose lease was taken over while it read writes nothing; the driver goes on (incident 1)."""
 
     async def main() -> None:
         stage = Stage()

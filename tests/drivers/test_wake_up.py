@@ -44,7 +44,8 @@ async def _host_was_suspended(stage: Stage) -> None:
 
 @pytest.mark.parametrize("night", [_process_was_away, _host_was_suspended])
 def test_W08_I7_a_thousand_polls_on_one_host_wake_without_a_burst(night: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
-    """After eight hours each poll runs once, what was missed is counted, and no window holds more than burst + rate·Δ."""
+    """After eight hours each poll runs once, what was missed is counted, and no window holds more than burst + rate·Δ
+    (incident 7)."""
 
     async def main() -> None:
         stage = Stage()

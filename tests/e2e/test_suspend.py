@@ -50,7 +50,8 @@ def until(holds: Callable[[], bool], seconds: float, what: str) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_W08_I7_a_suspended_host_wakes_without_a_burst(tmp_path: Path, libfaketime: str) -> None:
-    """A hundred polls on one host, due every two hours: after eight hours each is read once, within the host's limit by its own book."""
+    """A hundred polls on one host, due every two hours: after eight hours each is read once, within the host's limit by its own book
+    (incident 7)."""
     looks, shift = Looks(), tmp_path / "shift"
     shift.write_text("+0\n")
     polls = "".join(

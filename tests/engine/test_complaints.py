@@ -63,7 +63,8 @@ async def test_W08_a_wait_that_a_restart_interrupted_is_never_stuck() -> None:
 
 
 async def test_W22_a_worker_that_wakes_up_overwrites_nothing() -> None:
-    """status-polling §2 row 26: the new owner saw the end; the answer of the old one is refused, and its run stands as abandoned."""
+    """status-polling §2 row 26: the new owner saw the end; the answer of the old one is refused, and its run stands as abandoned
+    (incident 13)."""
     desk = Desk()
     await desk.operation()
     stalled = await desk.claim()

@@ -162,7 +162,8 @@ def speak(all_bombs: list[Bomb]) -> Callable[[bytes, asyncio.StreamWriter], obje
 
 @pytest.mark.timeout(600)
 async def test_I28_bombs_stay_within_memory_time_and_stall() -> None:
-    """At least 20 bombs: memory at most 32 MB over the start, over within the deadline + 0.5 s, loop stall at most 250 ms."""
+    """At least 20 bombs: memory at most 32 MB over the start, over within the deadline + 0.5 s, loop stall at most 250 ms
+    (incident 34)."""
     all_bombs = bombs()
     assert len(all_bombs) >= 20
     control = Bomb("control: the meter sees 100 MB", ("200",), all_bombs[5].first, deadline=100.0, cap=1 << 30)

@@ -124,7 +124,8 @@ async def test_origins_that_are_not_allowed_are_not_asked() -> None:
 
 
 async def test_W25_a_credential_and_private_headers_do_not_travel_to_another_origin() -> None:
-    """The hop elsewhere carries neither the credential nor headers that may be one; the hop back home carries it again."""
+    """The hop elsewhere carries neither the credential nor headers that may be one; the hop back home carries it again
+    (incident 26)."""
     async with RawServer() as last:
         async with RawServer(once("http://127.0.0.1:1/", 302)) as home:
 
@@ -164,7 +165,7 @@ async def test_a_body_does_not_travel_to_another_origin() -> None:
 
 
 async def test_W25_a_credential_bound_elsewhere_stops_the_first_request() -> None:
-    """GHSA-g36r replayed: a stored key is not sent to a base URL of somebody's choice."""
+    """GHSA-g36r replayed: a stored key is not sent to a base URL of somebody's choice (incident 26)."""
     config = CredentialConfig("https://api.example.com", SecretPlace(env="K"))
     async with RawServer() as server:
         gate = make_gate("127.0.0.1", credentials={"k": config}, environment={"K": "canary-key-value"})

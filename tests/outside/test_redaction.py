@@ -147,7 +147,8 @@ def test_values_are_cleaned_through_containers() -> None:
 
 
 async def test_W25_an_echoing_server_s_replies_hold_no_secret(caplog: pytest.LogCaptureFixture) -> None:
-    """12 canaries, each sent as a credential and echoed in 14 encodings in headers, body and error text: 0 hits in replies and logs."""
+    """12 canaries, each sent as a credential and echoed in 14 encodings in headers, body and error text: 0 hits in replies and logs
+    (incident 22)."""
 
     async def echo(request: bytes, writer: asyncio.StreamWriter) -> None:
         sent = next(line.split(b": ", 1)[1].decode() for line in request.split(b"\r\n") if line.lower().startswith(b"x-key:"))
@@ -189,7 +190,7 @@ def logger() -> Iterator[tuple[logging.Logger, io.StringIO]]:
 
 
 def test_log_records_are_cleaned_on_every_handler(logger: tuple[logging.Logger, io.StringIO]) -> None:
-    """Message, arguments, traceback and stack of every record; installing twice adds one filter."""
+    """Message, arguments, traceback and stack of every record; installing twice adds one filter (incident 22)."""
     log, out = logger
     redaction = Redaction()
     for canary in CANARIES:

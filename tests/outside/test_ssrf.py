@@ -58,7 +58,7 @@ def test_the_corpus_is_large_and_the_places_are_counted() -> None:
 
 @pytest.mark.parametrize("place", URL_PLACES, ids=lambda place: place.name)
 async def test_W25_P13_no_form_reaches_a_special_address(trap: Trap, place: Place) -> None:
-    """Every form in every place: refused as a value, no socket opened, no connection seen."""
+    """Every form in every place: refused as a value, no socket opened, no connection seen (incident 25)."""
     gate = trap.gate()
     for form in forms():
         await assert_refused(place, gate, form.replace("{port}", str(trap.port)))
@@ -69,7 +69,8 @@ async def test_W25_P13_no_form_reaches_a_special_address(trap: Trap, place: Plac
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_no_redirect_leads_to_a_special_address(trap: Trap, status: int) -> None:
-    """Every form as the Location of a redirect (a seventh of them for all but 302): the first request alone leaves."""
+    """Every form as the Location of a redirect (a seventh of them for all but 302): the first request alone leaves
+    (incident 25)."""
     location = ""
 
     async def redirect(_: bytes, writer: asyncio.StreamWriter) -> None:

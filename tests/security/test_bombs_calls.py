@@ -185,7 +185,8 @@ MOST_STALL = 0.5
 
 @pytest.mark.timeout(600)
 async def test_I28_bombs_at_calls_and_copies_stay_within_memory_time_and_stall() -> None:
-    """Every bomb in every place that calls and copies ask: memory and stall bounded, over within the deadline and a little."""
+    """Every bomb in every place that calls and copies ask: memory and stall bounded, over within the deadline and a little
+    (incident 34)."""
     all_bombs, seconds = bombs(), 2.0
     plan = [(place, number, seconds) for place in PLACES for number in range(len(all_bombs))]
     async with RawServer(speak(all_bombs)) as server:

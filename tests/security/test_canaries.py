@@ -244,7 +244,8 @@ def hits(world: World, canaries: Sequence[str] = tuple(PARTS)) -> list[tuple[str
 
 
 def test_I27_W19_W25_no_secret_reaches_any_sink(world: World) -> None:
-    """13 secrets of every kind, echoed in 14 encodings and mixtures of them through all answers: 0 hits in every sink."""
+    """13 secrets of every kind, echoed in 14 encodings and mixtures of them through all answers: 0 hits in every sink
+    (incident 22)."""
     database = world.folder / ".sereno" / "sereno.db"
     world.cli("poll", "list")
     keeps_the_wal = sqlite3.connect(database)

@@ -313,7 +313,8 @@ async def test_W25_a_bucket_elsewhere_gets_no_signed_request(tmp_path: Path, mon
 
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_W25_a_credential_stays_at_its_origin(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server it is bound to gets it; the other gets no request, or one without credential, input and signed address of the first."""
+    """The server it is bound to gets it; the other gets no request, or one without credential, input and signed address of the first
+    (incident 26)."""
     async with two(tmp_path, monkeypatch) as found:
         await SCENARIOS[name](found)
         away = b"".join(found.away.requests).decode("latin-1")

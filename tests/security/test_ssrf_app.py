@@ -166,7 +166,7 @@ async def send_all(place: Place, texts: list[str], trap: Trap, folder: Path) -> 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
 async def test_W25_P13_no_form_leaves_through_any_place(place: Place, trap: Trap, tmp_path: Path) -> None:
     """Each form in each place (a third of them where each is a whole run, a ninth where each is tried with every contract): no socket
-    connected, no connection at the listeners."""
+    connected, no connection at the listeners (incident 25)."""
     share = 9 if place.times > 1 else 3 if place.slow else 1
     await send_all(place, texts_for(place, trap.port)[::share], trap, tmp_path)
 
@@ -175,7 +175,7 @@ async def test_W25_P13_no_form_leaves_through_any_place(place: Place, trap: Trap
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("place", [place for place in PLACES if place.slow], ids=lambda place: place.name)
 async def test_W25_P13_no_form_leaves_through_the_engine(place: Place, trap: Trap, tmp_path: Path) -> None:
-    """All forms in the places that run the real engine for each."""
+    """All forms in the places that run the real engine for each (incident 25)."""
     await send_all(place, texts_for(place, trap.port), trap, tmp_path)
 
 

@@ -35,7 +35,8 @@ CALM = replace(
 
 
 def test_W29_I4_I6_I7_a_small_fleet_keeps_the_limit_after_an_outage_and_a_sleep() -> None:
-    """A hundred and twenty operations, an outage and a sleep of an hour each: the provider's own book shows no burst."""
+    """A hundred and twenty operations, an outage and a sleep of an hour each: the provider's own book shows no burst
+    (incident 15)."""
     sailed = sail(SMALL)
     found = figures(sailed)
     assert violations(sailed) == []
@@ -78,7 +79,8 @@ def test_the_fleet_finds_looks_without_jitter() -> None:
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_W29_I7_G12_thousands_of_operations_at_one_provider() -> None:
-    """3,000 on virtual time, as `make fleet` runs with 10,000: `sends(Δ) ≤ burst + rate·Δ` on the provider's book, and each ends."""
+    """3,000 on virtual time, as `make fleet` runs with 10,000: `sends(Δ) ≤ burst + rate·Δ` on the provider's book, and each ends
+    (incident 15)."""
     found = fleet("--operations", "3000", "--real", "0")
     assert found["operations"] == 3000
     assert found["sends_over_the_limit"] <= 0.001

@@ -330,7 +330,7 @@ async def test_I7_a_clock_ten_years_ahead_and_back_causes_no_burst(stage: Stage)
 
 
 async def test_P16_two_processes_on_one_file_never_share_a_row(tmp_path: Path) -> None:
-    """Claims of two executors at the same time hand out each row once."""
+    """Claims of two executors at the same time hand out each row once (incident 12)."""
     path = tmp_path / "s.db"
     one = Stage(path, inline=False)
     two = Stage(path, clock=one.clock, first=1 << 40, inline=False)
