@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,20 +68,15 @@ class OnWire:
 
 def requests(lived: Lived) -> OnWire:
     """Requests of all kinds, and status requests that were counted and never arrived."""
-    provider = lived.outside.provider
-    looks = sum(len(job.looks) for job in provider.jobs.values())
-    calls = sum(len(order.arrivals) for order in provider.orders.values())
-    calls += sum(len(job.cancelled) for job in provider.jobs.values())
+    asked = lived.outside.provider.requests
+    looks = sum(one.kind == "look" for one in asked)
     counted = sum(operation.spend.status_requests for operation in lived.persisted.operations)
-    return OnWire(looks + calls, looks, max(0, counted - looks))
+    return OnWire(len(asked), looks, max(0, counted - looks))
 
 
-def book_of(outside: Outside) -> Any:
-    """All that the outside wrote down, as text."""
+def book_of(outside: Outside) -> Sequence[str]:
+    """All that the outside wrote down, as text; sets in order."""
     provider = outside.provider
-    return [repr(list(provider.jobs.values())), repr([_sorted(one) for one in provider.orders.values()])]
-
-
-def _sorted(order: Any) -> Any:
-    """Sets have no order of their own."""
-    return (order.ref, sorted(order.keys), sorted(order.bodies), order.arrivals, order.jobs, order.doubt, order.waits)
+    orders = [(one.ref, sorted(one.keys), sorted(one.bodies), one.jobs, one.doubt, one.waits) for one in provider.orders.values()]
+    books = (provider.requests, provider.jobs, orders, outside.received.arrivals, outside.acted, outside.feeds)
+    return [repr(book) for book in books]

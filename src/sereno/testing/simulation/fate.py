@@ -43,7 +43,8 @@ class Fate:
         if kind is not None:
             ground.note(process.name, kind)
             self._strikes[kind](process)
-        step = ground.plan.draw(Group.CLOCK, CLOCK_KINDS, share=0.3)
+        clock_kinds = [kind for kind in CLOCK_KINDS if kind != "forward_years" or not self._years]
+        step = ground.plan.draw(Group.CLOCK, clock_kinds, share=0.3)
         if step is not None:
             ground.note("", f"clock: {step}")
             self._set_clock(step)
@@ -53,9 +54,9 @@ class Fate:
         process.die()
 
     def _pause(self, process: Process, seconds: float) -> None:
-        now = self._ground.true.now()
-        self._ground.book.pauses.append(Pause(process.name, now, now + timedelta(seconds=seconds)))
-        self._ground.loop.stop_process(process, seconds)
+        book, true = self._ground.book, self._ground.true
+        at = true.now()
+        self._ground.loop.stop_process(process, seconds, lambda: book.pauses.append(Pause(process.name, at, true.now())))
 
     def _stall(self, process: Process) -> None:
         lease = self._ground.options.times.lease.total_seconds()
@@ -93,8 +94,8 @@ class Fate:
             case "forward_hours":
                 self._step(dice.uniform(1800.0, 2 * _DAY))
             case "forward_years":
-                self._step(0.0 if self._years else dice.uniform(0.1, 10.0) * 365.25 * _DAY)
                 self._years = True
+                self._step(dice.uniform(0.1, 10.0) * 365.25 * _DAY)
             case "rate":
                 host.run_at(dice.choice((0.5, 0.8, 1.25, 2.0)))
             case _:

@@ -38,6 +38,8 @@ class Process:
     held: list[asyncio.Handle] = field(default_factory=list)
     """Callbacks that came due while it was stopped, or were left over when it died."""
     on_death: Callable[[], None] = lambda: None
+    on_going: Callable[[], None] = lambda: None
+    """Called when it goes on after it was stopped."""
 
     def monotonic(self) -> float:
         """This process's monotonic seconds: they stand while the host sleeps, and go on while the process is stopped."""
@@ -157,16 +159,18 @@ class WorldLoop(asyncio.BaseEventLoop):
             process.tasks.append(task)
         return task
 
-    def stop_process(self, process: Process, seconds: float) -> None:
-        """SIGSTOP: nothing of it runs for so many awake seconds, then all that came due meanwhile does."""
-        process.stopped = True
+    def stop_process(self, process: Process, seconds: float, then: Callable[[], None]) -> None:
+        """SIGSTOP: nothing of it runs for so many awake seconds, then all that came due meanwhile does; `then` is called first."""
+        process.stopped, process.on_going = True, then
         self.call_outside(self.go_on, process, after=seconds)
 
     def go_on(self, process: Process) -> None:
         """SIGCONT."""
-        process.stopped = False
-        self._queue += process.held
-        process.held = []
+        if process.stopped:
+            process.stopped = False
+            process.on_going()
+            self._queue += process.held
+            process.held = []
 
     def _run_once(self) -> None:
         """Runs until it is told to stop."""

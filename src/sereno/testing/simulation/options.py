@@ -19,9 +19,9 @@ def _times(lease: float, total_deadline: float, tick: float, commit_time: float)
 
 
 PROFILES = (
-    (_times(20, 10, 7, 2), (0.1, 0.3)),
-    (_times(60, 30, 20, 5), (0.3, 1.2)),
-    (_times(300, 60, 100, 10), (2.5, 8.0)),
+    (_times(20, 10, 7, 2), (0.1, 0.25)),
+    (_times(60, 30, 20, 5), (0.3, 1.0)),
+    (_times(300, 60, 150, 10), (3.0, 9.0)),
 )
 """Lease arithmetic, and the hours that a world of it is awake: the shorter its tick, the more of its time is work."""
 _OUTSIDE = (Group.LOOK, Group.SUBMIT, Group.CANCEL, Group.WAIT, Group.READ, Group.ACT)
@@ -34,7 +34,7 @@ _LITTLE: Mapping[Group, float] = {Group.STORE: 0.008, Group.CRASH: 0.002, Group.
 def draw(seed: int) -> Options:
     """Draws the options; printed with every failure."""
     dice = Random(f"options:{seed}")
-    times, (least, most) = dice.choices(PROFILES, weights=(2, 3, 4))[0]
+    times, (least, most) = dice.choices(PROFILES, weights=(2, 3, 5))[0]
     return Options(
         seed=seed,
         workers=dice.choice((2, 2, 3, 3, 4, 5)),

@@ -8,6 +8,7 @@ from sereno.core.contract import Contract
 from sereno.core.operation import Operation
 from sereno.core.reviewing.checking import check_journal
 from sereno.core.reviewing.replay import Verdict, replay
+from sereno.core.record import JournalEntry
 from sereno.ports import Clock, Page
 from sereno.store.executor import InlineExecutor
 from sereno.store.reads import Reads
@@ -48,16 +49,22 @@ def _rows(connection: Connection, table: str) -> Sequence[Mapping[str, Any]]:
 async def replayed(database: InlineExecutor, host: Clock, operations: Sequence[Operation], contracts: Contracts) -> Sequence[str]:
     """What the journal alone does not give again, and the faults that it shows (W28, W44)."""
     reads = Reads(database, clock=host)
-    clock = await reads.journal(WHO, "clock", limit=PAGE)
+    kept = await database.read(lambda connection: connection.execute("SELECT digest FROM contract ORDER BY digest").fetchall())
+    known: Mapping[str, Contract] = {row[0]: contracts.contract(await reads.contract(row[0])) for row in kept}
+    clock = await _journal(reads, "clock")
     found: list[str] = []
     for operation in operations:
         steps, changes = await reads.steps(WHO, operation.id), await reads.changes(WHO, operation.id)
-        pinned = {step.operation.contract_digest for step in steps if step.operation is not None}
-        known: Mapping[str, Contract] = {one: contracts.contract(await reads.contract(one)) for one in sorted(pinned)}
         found += _again(operation.id, replay(steps, changes, known).steps)
-        entries = await reads.journal(WHO, operation.id, limit=PAGE)
-        for fault in check_journal(entries, known, clock):
+        for fault in check_journal(await _journal(reads, operation.id), known, clock):
             found.append(f"W44 {operation.id} run {fault.run}: {fault.name}: {fault.says}")
+    return found
+
+
+async def _journal(reads: Reads, subject: str) -> Sequence[JournalEntry]:
+    found: list[JournalEntry] = []
+    while page := await reads.journal(WHO, subject, after=found[-1].seq if found else 0, limit=PAGE):
+        found += page
     return found
 
 

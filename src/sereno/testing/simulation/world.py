@@ -136,7 +136,8 @@ class World:
     async def _until_all_ended(self) -> None:
         """Runs on until nothing is open; the host sleeps where the next thing falls due only much later."""
         ground, times = self.ground, self._options.times
-        round_s, grace = 2 * times.tick.total_seconds() + 20, 2 * times.lease.total_seconds() + times.tick.total_seconds() + 60
+        tick = times.tick.total_seconds()
+        round_s, grace = tick + 5, 2 * times.lease.total_seconds() + tick + 60
         for _ in range(MOST_ROUNDS):
             await asyncio.sleep(round_s)
             due = await self._next_due()
