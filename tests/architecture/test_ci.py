@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(400)  # real processes, on a machine that may be busy
+
 ROOT = Path(__file__).parents[2]
 ALL = ["run", "check", "test", "test-full", "sim", "mutants", "conformance"]
 MAKE = """#!/bin/sh
@@ -36,7 +38,7 @@ def ci(checkout: Path, *, bad: str = "", last: str = '{"ok": true}') -> tuple[in
     """Runs .ci/run; gives its status, the targets it asked for and its output."""
     book = checkout / "book"
     environment = {**os.environ, "PATH": f"{checkout}/bin:{os.environ['PATH']}", "BOOK": str(book), "BAD": bad, "LAST": last}
-    done = subprocess.run(["bash", ".ci/run"], cwd=checkout, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", ".ci/run"], cwd=checkout, env=environment, capture_output=True, text=True, timeout=300)
     return done.returncode, book.read_text().split(), done.stdout
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(400)  # real processes, on a machine that may be busy
+
 ROOT = Path(__file__).parents[2]
 TOOLS = ("sh", "sed", "dirname", "cat", "cksum", "tr", "id", "rm", "env")
 
@@ -37,7 +39,7 @@ def set_up(root: Path, want: str = "core") -> subprocess.CompletedProcess[str]:
     """Runs the set-up with an empty home and nothing but the bare PATH."""
     environment = {"PATH": str(root / "bin"), "HOME": str(root / "home")}
     command = ["sh", "scripts/setup.sh", want]
-    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
 
 
 def test_without_python_it_says_what_to_install(bare: Path) -> None:
@@ -79,7 +81,7 @@ def test_without_venv_root_installs_it(bare: Path) -> None:
 def test_a_finished_setup_is_not_repeated(bare: Path) -> None:
     """With the stamp of the same lock nothing runs, not even Python; after a change of the lock it does."""
     digest = "sed '/^\\[tool/,$d' pyproject.toml | cat requirements/dev.txt scripts/setup.sh - | cksum | tr -d ' '"
-    stamp = subprocess.run(digest, shell=True, cwd=bare, capture_output=True, text=True, timeout=60).stdout
+    stamp = subprocess.run(digest, shell=True, cwd=bare, capture_output=True, text=True, timeout=300).stdout
     (bare / ".venv/bin").mkdir(parents=True)
     script(bare / ".venv/bin/sereno", "exit 9")
     (bare / ".venv/.ready-dev").write_text(stamp)
@@ -95,7 +97,7 @@ def test_a_finished_setup_is_not_repeated(bare: Path) -> None:
 
 def test_make_alone_lists_every_target() -> None:
     """`make` prints each target with a line about it."""
-    done = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, timeout=300)
     listed = [line.split()[1] for line in done.stdout.splitlines()]
     assert done.returncode == 0
     assert {"run", "test", "test-all", "check", "bench", "sim", "docs", "nightly", "lock", "clean"} <= set(listed)
@@ -115,7 +117,7 @@ def test_a_skip_is_a_failure_in_ci(tmp_path: Path, text: str) -> None:
     codes = []
     for value in ("1", "0"):
         environment = {**os.environ, "SERENO_NO_SKIPS": value, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
         codes.append(done.returncode)
     assert codes[0] == 1
     assert codes[1] in (0, 5)

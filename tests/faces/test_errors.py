@@ -31,6 +31,8 @@ from sereno.faces.cli.show.operations import exit_code_of
 from tests.core.waiting import make_operation
 from tests.faces.conftest import Cli
 
+pytestmark = pytest.mark.timeout(400)  # real processes, on a machine that may be busy
+
 EXIT_CODES: dict[type[SerenoError], int] = {
     SerenoError: 1,
     InvariantBroken: 1,
@@ -222,7 +224,7 @@ def test_a_closed_pipe_is_no_error(folder: Path) -> None:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
 
 
 def test_interrupted_exits_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from tests.faces.test_processes import WAIT, read_until, sereno
 
+pytestmark = pytest.mark.timeout(400)  # real processes, on a machine that may be busy
+
 Job = Callable[[str], str]
 
 
@@ -29,7 +31,7 @@ def test_two_interrupts_end_a_wait_with_130_and_its_answer(folder: Path, job: Jo
         threading.Event().wait(apart)
         if waiting.poll() is None:
             waiting.send_signal(signal.SIGINT)
-        out, err = waiting.communicate(timeout=60)
+        out, err = waiting.communicate(timeout=300)
         assert waiting.returncode == 130, err
     assert "Traceback" not in err and "fault of Sereno" not in out + err
     if as_json:
@@ -58,5 +60,5 @@ def test_up_says_what_it_finishes_first(folder: Path) -> None:
         read_until(up.stdout, "Finishing 1 piece of work; Ctrl-C again ends at once.")
         threading.Event().wait(0.2)  # a second press of the same hand
         up.send_signal(signal.SIGINT)
-        up.communicate(timeout=60)
+        up.communicate(timeout=300)
         assert up.returncode == 130

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(400)  # real processes, on a machine that may be busy
+
 SERENO = f"exec {sys.executable} -m sereno.faces.cli.main"
 
 
 def shell(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     """Runs one command line in a folder that has settings."""
     (folder / "sereno.toml").touch()
-    return subprocess.run(["/bin/sh", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(["/bin/sh", "-c", command], cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])

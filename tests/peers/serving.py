@@ -62,20 +62,20 @@ def peer(command: Sequence[str], port: int, **environment: str) -> Iterator[str]
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
 
 def _connected(process: "subprocess.Popen[bytes]", port: int) -> None:
-    """Waits until the port takes a connection, half a minute at most."""
-    deadline = time.monotonic() + 30
+    """Waits until the port takes a connection, a minute and a half at most."""
+    deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise AssertionError(f"the server ended with {process.returncode}")
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            socket.create_connection(("127.0.0.1", port), timeout=30).close()
         except OSError:
             process_wait(process, 0.1)
             continue
