@@ -1,6 +1,7 @@
 """Shared limits and missed ticks: what leaves in any window, and one run for all that a sleep missed (I7, W29)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from sereno.testing.books import burst_over
 from sereno.testing.simulation.checks.evidence import Case, Evidence, Facts
@@ -8,23 +9,45 @@ from sereno.testing.simulation.checks.evidence import Case, Evidence, Facts
 
 def pools(world: Evidence) -> Iterator[str]:
     """I7: the claims that may send keep to burst + rate·Δ in every window, on the clock that the pool counts by; and so do the requests
-    in the provider's book, with the longest way from claim to first byte beside Δ."""
-    limits = {pool["name"]: pool for pool in world.rows.get("pool", ()) if pool.get("rate")}
+    in the provider's book, with the longest way from claim to first byte beside Δ. Each while one limit held."""
     for name, cases in _by_pool(world).items():
-        pool = limits.get(name)
-        if pool is None:
-            continue
-        rate, burst = float(pool["rate"]), int(pool["burst"])
-        claimed = [claim.row.straight / 1e6 for case in cases for claim in case.claims if claim.asks or claim.call]
-        over = burst_over(claimed, rate=rate, burst=burst)
-        if over > _ALMOST:
-            yield f"I7 {name}: {over:.2f} claims more than {burst} + {rate:g}/s"
-        over = _at_the_provider(cases, rate, burst)
-        if over > _ALMOST:
-            yield f"I7 {name}: {over:.2f} requests more than {burst} + {rate:g}/s reached the provider"
+        claimed = sorted(claim.row.straight / 1e6 for case in cases for claim in case.claims if claim.asks or claim.call)
+        sent, longest = _sent(cases)
+        for held in _limits(world, name):
+            says = f"more than {held.burst} + {held.rate:g}/s"
+            over = _over(claimed, held)
+            if over > _ALMOST:
+                yield f"I7 {name}: {over:.2f} claims {says}"
+            over = _over(sent, held) - held.rate * longest
+            if over > _ALMOST:
+                yield f"I7 {name}: {over:.2f} requests {says} reached the provider"
 
 
 _ALMOST = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """One limit of a pool and the true seconds in which it held."""
+
+    rate: float
+    burst: int
+    since: float
+    until: float
+
+
+def _limits(world: Evidence, pool: str) -> Sequence[_Held]:
+    """The limits one after the other; where the clock was changed, without a minute at each end."""
+    sets = [(at.timestamp(), limits) for at, name, limits in world.people.pools if name == pool]
+    ends = [at for at, _ in sets[1:]] + [world.ended.timestamp()]
+    slack = 61.0 if world.processes.steps or world.stepped(world.began, world.ended) else 0.001
+    held = [(at, end, limits) for (at, limits), end in zip(sets, ends, strict=True) if limits.rate]
+    return [_Held(float(limits.rate or 0), limits.burst, at + slack, end - slack) for at, end, limits in held]
+
+
+def _over(instants: Sequence[float], held: _Held) -> float:
+    inside = [at for at in instants if held.since <= at <= held.until]
+    return burst_over(inside, rate=held.rate, burst=held.burst)
 
 
 def _by_pool(world: Evidence) -> Mapping[str, Sequence[Case]]:
@@ -34,17 +57,18 @@ def _by_pool(world: Evidence) -> Mapping[str, Sequence[Case]]:
     return found
 
 
-def _at_the_provider(cases: Sequence[Case], rate: float, burst: int) -> float:
+def _sent(cases: Sequence[Case]) -> tuple[Sequence[float], float]:
+    """The instants of the requests whose claim is known, and the longest way of one from its claim."""
     sent, longest = [], 0.0
     for case in cases:
         claims = case.claimed()
         for request in case.sent():
             claim = claims.get(request.number)
             if claim is not None:
-                moved = (request.host_at.timestamp()) - claim.row.at / 1e6
-                sent.append(claim.row.straight / 1e6 + moved)
-                longest = max(longest, moved)
-    return burst_over(sent, rate=rate, burst=burst) - rate * max(longest, 0.0)
+                way = max(0.0, request.host_at.timestamp() - claim.row.at / 1e6)
+                sent.append(claim.row.straight / 1e6 + way)
+                longest = max(longest, way)
+    return sorted(sent), longest
 
 
 def ticks(world: Evidence) -> Iterator[str]:
@@ -60,7 +84,7 @@ def ticks(world: Evidence) -> Iterator[str]:
             planned, began = int(following["scheduled_for"]), int(run["started_at"])
             if planned >= began or planned == run["scheduled_for"] or int(following["started_at"]) < began:
                 continue
-            if not any(began - _EDGE <= edge <= int(following["started_at"]) + _EDGE for edge in edges):
+            if not any(before + _EDGE >= began and after - _EDGE <= int(following["started_at"]) for before, after in edges):
                 yield f"I7 {poll}: run {following['number']} makes up a tick that run {run['number']} had passed"
 
 
@@ -71,6 +95,7 @@ def _number(run: Facts) -> int:
     return int(run["number"])
 
 
-def _edges(world: Evidence) -> Sequence[int]:
-    """Host instants at which plans were moved."""
-    return [row.at for row in world.journal.get("clock", ()) if row.facts.get("moved")]
+def _edges(world: Evidence) -> Sequence[tuple[int, int]]:
+    """The host's clock before and after each step with which plans were moved."""
+    moved = [row for row in world.journal.get("clock", ()) if row.facts.get("moved")]
+    return [(row.at - round(row.facts["seconds"] * 1_000_000), row.at) for row in moved]

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 
 from sereno.core.delivery import Delivery, DeliveryState
 from sereno.core.effect import Policy
 from sereno.core.operation import KEEP_RESULT, OperationState
-from sereno.core.values import from_micros
+from sereno.core.values import to_micros
 from sereno.testing.simulation.checks.evidence import Claim, Evidence, Row
 from sereno.testing.simulation.receivers import KEPT_FOR, Arrival
 
@@ -114,7 +113,7 @@ def intents(world: Evidence) -> Iterator[str]:
         claims = [claim for claim in world.claims.get(identifier, ()) if not _released(claim)]
         if len(arrivals) > len(claims):
             yield f"I25 {identifier}: it arrived {len(arrivals)} times, and the journal holds {len(claims)} intents"
-        elif claims and arrivals[0].at < _instant(claims[0]) and not world.set_back:
+        elif claims and to_micros(arrivals[0].host_at) < claims[0].row.at and not world.set_back:
             yield f"I25 {identifier}: it arrived before its first intent was written"
     for case in world.cases:
         sends = [claim for claim in case.claims if claim.asks or claim.call]
@@ -124,10 +123,6 @@ def intents(world: Evidence) -> Iterator[str]:
 
 def _released(claim: Claim) -> bool:
     return claim.settled is not None and claim.settled.facts.get("decision") == "released"
-
-
-def _instant(claim: Claim) -> datetime:
-    return from_micros(claim.row.at)
 
 
 def open_intents(world: Evidence) -> Iterator[str]:

@@ -73,7 +73,8 @@ def _open_together(case: Case, longest: timedelta) -> Iterator[bool]:
     ends: datetime | None = None
     for look in case.looks:
         yield ends is not None and look.at < ends
-        end = look.answered or look.at + longest
+        # A process that was stopped reads its answer late; the provider had given it long before.
+        end = look.at + longest if look.answered is None else min(look.answered, look.at + longest)
         ends = end if ends is None or end > ends else ends
 
 

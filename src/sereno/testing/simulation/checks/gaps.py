@@ -1,10 +1,11 @@
 """The smallest gap between looks, and what a process may send after it slept (I6, I7, I23, I24)."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sereno.core.values import to_micros
 from sereno.testing.simulation.checks.evidence import Evidence
+from sereno.testing.simulation.terms import Pause
 
 
 def smallest(world: Evidence) -> Iterator[str]:
@@ -40,13 +41,18 @@ def asleep(world: Evidence) -> Iterator[str]:
         ends = {int(run["number"]): int(run["claim_expires_at"]) for run in case.runs}
         for request in case.sent():
             for pause in pauses:
-                if pause.at < request.at < pause.until and pause.process in ("", request.process):
+                if pause.at < request.at < _until(world, pause) and pause.process in ("", request.process):
                     yield f"I24 {case.id}: request {request.number} came from {request.process or 'a host'} that slept"
             end = ends.get(committed.get(request.number, -1))
             since = request.at - world.times.lease
             if end is not None and not world.stepped(since, request.at) and to_micros(request.host_at) > end + _guard(world):
                 over = timedelta(microseconds=to_micros(request.host_at) - end)
                 yield f"I24 {case.id}: request {request.number} left {over} after its lease"
+
+
+def _until(world: Evidence, pause: Pause) -> datetime:
+    """A stopped process goes on when the faults end; who sleeps does not."""
+    return min(pause.until, world.calm) if pause.process else pause.until
 
 
 def _guard(world: Evidence) -> int:

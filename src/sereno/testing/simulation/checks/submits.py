@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from sereno.testing.hostile.provider import is_keyed
+from sereno.testing.hostile.contracts import is_keyed
 from sereno.testing.simulation.checks.evidence import Case, Evidence
+from sereno.testing.simulation.contracts import KEY_WINDOW_S, MOST_CANCELS
 
-WINDOW = timedelta(hours=1)
+WINDOW = timedelta(seconds=KEY_WINDOW_S)
 """How long the provider keeps keys."""
-MOST_CANCELS = 3
-REPEATABLE = "-plain"
-"""In the name of a contract that documents that cancelling twice does no harm."""
 
 
 def submitted(world: Evidence) -> Iterator[str]:
@@ -51,7 +49,7 @@ def _without_a_key(case: Case) -> Iterator[str]:
 
 def cancels(world: Evidence) -> Iterator[str]:
     """W24: a cancel is sent for a person alone, each one once; again only where its answer says that nothing was done, or where the
-    provider documents that it may be repeated, three times at most."""
+    provider documents that it may be repeated, as often as its contract says."""
     for case in world.cases:
         wanted = [call for call in case.calls if call["kind"] == "cancel"]
         asked = world.people.cancels(case.id)
@@ -65,10 +63,10 @@ def cancels(world: Evidence) -> Iterator[str]:
 def _repeated(case: Case, wanted: int) -> Iterator[str]:
     committed = case.committed()
     doubtful = [cancel for cancel in case.cancels if cancel.doubt or cancel.number not in committed]
-    repeatable = REPEATABLE in case.operation.contract
-    most = wanted * (MOST_CANCELS if repeatable else 1)
+    each = MOST_CANCELS.get(case.operation.contract, 1)
+    most = wanted * each
     if len(doubtful) > most:
         yield f"W24 {case.id}: {len(doubtful)} cancels may have been taken, of {most} that may be sent"
     last = max((cancel.at for cancel in doubtful), default=None)
-    if not repeatable and wanted == 1 and doubtful and any(cancel.at > doubtful[0].at for cancel in case.cancels):
+    if each == 1 and wanted == 1 and doubtful and any(cancel.at > doubtful[0].at for cancel in case.cancels):
         yield f"W24 {case.id}: cancelled again (at {last}) after an answer that leaves it in doubt"
