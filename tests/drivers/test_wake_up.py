@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sereno.testing.books import burst_over
-from sereno.testing.virtual import run_virtual
+from sereno.testing.virtual import VirtualClock, run_virtual
 from tests.drivers.stage import HOST, Stage
 
 NIGHT_S = 8 * 3600.0
@@ -32,11 +32,13 @@ async def _process_was_away(stage: Stage) -> None:
 
 
 async def _host_was_suspended(stage: Stage) -> None:
-    """The process lived, but its host stood still: only the wall clock went on."""
+    """The process lived, but its host slept: wall clock and boot time went on."""
     running = stage.driver(slots=32)
     task = asyncio.get_running_loop().create_task(running.run())
     await stage.clock.sleep(30)
+    assert isinstance(stage.clock, VirtualClock)
     stage.clock.offset += timedelta(seconds=NIGHT_S)
+    stage.clock.asleep += NIGHT_S
     await stage.clock.sleep(5)
     running.stop()
     await task

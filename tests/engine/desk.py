@@ -14,7 +14,7 @@ from sereno.core.errors import Fault
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.core.values import Json, canonical
 from sereno.core.work import Work
-from sereno.engine.guard import SendGuard
+from sereno.engine.guard import Moment, SendGuard
 from sereno.engine.kit import Kit
 from sereno.engine.perform import perform, send_guard
 from sereno.ports import Fetch, Guarded, Place, Provider
@@ -138,7 +138,7 @@ class Desk(Stage):
 
     def sender(self, work: Work) -> SendGuard:
         """The send guard of work that was claimed now."""
-        return send_guard(self.kit(), work, self.hand.monotonic())
+        return send_guard(self.kit(), work, Moment.of(self.hand))
 
     async def perform(self, work: Work | None = None, *, seconds: float = 0.0) -> None:
         """Claims and performs, `seconds` after the claim."""

@@ -6,8 +6,11 @@ from datetime import timedelta
 import pytest
 
 from sereno.core.errors import InvariantBroken, LeaseLost, Unavailable
+from sereno.core.work import Work
 from sereno.engine import guard
-from sereno.engine.guard import Broken
+from sereno.engine.guard import Broken, Moment
+from sereno.engine.perform import perform, send_guard
+from sereno.testing.virtual import HandClock
 from tests.engine.desk import Desk
 
 
@@ -115,13 +118,78 @@ async def test_I24_the_lease_ends_by_monotonic_time() -> None:
 
 
 async def test_I24_the_lease_ends_by_wall_time() -> None:
-    """The host was suspended, so that the stopwatch stood still: the wall clock ends the lease, for the store as for the worker."""
+    """The wall clock ran on alone, whyever: what it has changed by ends the trust, and the fence is looked at before."""
     desk, sender = await _held()
-    desk.hand.wall += timedelta(seconds=LEASE_S - 0.01)
+    desk.hand.wall += timedelta(seconds=LEASE_S - GUARD_S - 0.01)
     assert await refusal(sender) is None
-    assert desk.looks == 0
+    assert desk.looks == 1
     desk.hand.wall += timedelta(seconds=0.02)
     assert await refusal(sender) == "the lease may have run out"
+
+
+async def test_I24_the_lease_ends_by_time_since_boot() -> None:
+    """The machine slept, so that the stopwatch stood still, and somebody set the wall clock back meanwhile: boot time went on."""
+    desk, sender = await _held()
+    desk.hand.asleep += LEASE_S - GUARD_S - 0.01
+    assert await refusal(sender) is None
+    assert desk.looks == 1
+    desk.hand.asleep += 0.02
+    assert await refusal(sender) == "the lease may have run out"
+
+
+@pytest.mark.parametrize("off", [timedelta(hours=-24), timedelta(days=3653)])
+async def test_I23_a_worker_whose_wall_clock_is_off_works_as_any(off: timedelta) -> None:
+    """Its clock stands apart from the database's all along: it may send, looks at the fence as often, and trusts as long."""
+    desk, _ = await _held()
+    elsewhere = HandClock(desk.hand.wall + off)
+    desk.changes["clock"] = elsewhere
+    await desk.operation("job-2", deadline=timedelta(minutes=10))
+    work = await desk.claim()
+    sender = desk_sender(desk, work, elsewhere)
+    elsewhere.advance(GUARD_S)
+    assert await refusal(sender) is None
+    assert desk.looks == 0
+    assert sender.now() == work.lease.claimed_at + timedelta(seconds=GUARD_S)
+    elsewhere.advance(LEASE_S - 2 * GUARD_S - 0.01)
+    assert await refusal(sender) is None
+    assert desk.looks == 1
+    elsewhere.advance(0.02)
+    assert await refusal(sender) == "the lease may have run out"
+
+
+def desk_sender(desk: Desk, work: Work, clock: HandClock) -> guard.SendGuard:
+    """The send guard of a worker with a clock of its own."""
+    return send_guard(desk.kit(), work, Moment.of(clock))
+
+
+@pytest.mark.parametrize("step", [timedelta(hours=1), timedelta(days=3653)])
+async def test_I23_a_step_forward_in_the_middle_sends_nothing_on_old_trust(step: timedelta) -> None:
+    """The wall clock jumps between claim and send: the work is given back whole, and done by the next claim."""
+    desk = Desk()
+    await desk.operation(deadline=timedelta(days=7300))
+    sender = desk.sender(await desk.claim())
+    desk.hand.wall += step
+    await perform(desk.kit(), sender._work, sender)
+    assert desk.wire.sent == []
+    await perform(desk.kit(), again := await desk.claim(), desk.sender(again))
+    assert len(desk.wire.sent) == 1
+
+
+async def test_I23_a_step_back_in_the_middle_changes_nothing() -> None:
+    """The wall clock goes back by a day: the stopwatch says that the lease is fresh, and what is told as now stays."""
+    desk, sender = await _held()
+    before = sender.now()
+    desk.hand.wall -= timedelta(days=1)
+    assert await refusal(sender) is None
+    assert sender.now() == before
+
+
+async def test_I4_what_the_machine_slept_counts_as_passed() -> None:
+    """It slept between the send and the answer: the answer was received after that, so that a Retry-After counts from there."""
+    desk, sender = await _held()
+    before = sender.now()
+    desk.hand.suspend(7200)
+    assert sender.now() - before == timedelta(hours=2)
 
 
 async def test_W22_a_prolonged_lease_is_trusted_on_both_clocks() -> None:
@@ -129,7 +197,9 @@ async def test_W22_a_prolonged_lease_is_trusted_on_both_clocks() -> None:
     desk, sender = await _held()
     work = sender._work
     desk.hand.advance(50)
-    sender.extended(await desk.store.work.extend(work, desk.times))
+    asked = Moment.of(desk.hand)
+    await desk.store.work.extend(work, desk.times)
+    sender.extended(asked)
     desk.hand.advance(LEASE_S - GUARD_S - 0.1)
     assert await refusal(sender) is None
     desk.hand.advance(0.2)

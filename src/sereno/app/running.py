@@ -120,7 +120,7 @@ class Sereno:
 
     async def once(self) -> Tally:
         """Performs what is due now, and the effects of that, then returns. Raises Unavailable where the database stays locked or full."""
-        only = Only(due_by=self.kit.clock.now())
+        only = Only(due_by=await self._deps.definitions.now())
 
         async def finished() -> bool:
             return await self.kit.store.next_due(only) is None
@@ -151,7 +151,7 @@ class Sereno:
             return now.delivery.attempts > delivery.attempts or now.delivery.state is not delivery.state
 
         patience = timedelta(0) if delivery.attempts else PATIENCE
-        if record.due is not None and record.due <= self.kit.clock.now() + patience:
+        if record.due is not None and record.due <= await self._deps.definitions.now() + patience:
             await self._drive(self._driver(Only(subject=delivery.id, kinds=(Kind.DELIVERY,)), slots=1), finished)
 
     def set_up_logs(self, *, level: str, form: str) -> None:

@@ -8,7 +8,7 @@ import structlog
 
 from sereno.core.errors import LeaseLost, SerenoError
 from sereno.core.work import Work, subject_of
-from sereno.engine.guard import SendGuard
+from sereno.engine.guard import Moment, SendGuard
 from sereno.engine.kit import Kit
 from sereno.engine.perform import perform, send_guard
 
@@ -21,7 +21,8 @@ class InHand:
 
     work: Work
     sender: SendGuard
-    started_mono: float
+    leased: Moment
+    """Before its lease was asked for, or last prolonged."""
     task: asyncio.Task[None] | None = None
 
 
@@ -56,11 +57,11 @@ class Crew:
         """How much more can be taken."""
         return self.slots - len(self._in_hand)
 
-    def start(self, works: Sequence[Work], claimed_mono: float) -> None:
-        """Starts performing; `claimed_mono` is the monotonic time from before the claim query."""
+    def start(self, works: Sequence[Work], claimed: Moment) -> None:
+        """Starts performing; `claimed` is the moment before the claim query."""
         for work in works:
-            sender = send_guard(self.kit, work, claimed_mono)
-            held = InHand(work, sender, claimed_mono)
+            sender = send_guard(self.kit, work, claimed)
+            held = InHand(work, sender, claimed)
             # A takeover of our own lost work may be claimed while the old task still winds down: keys carry the run.
             key = f"{subject_of(work)}.{work.lease.run}"
             self._in_hand[key] = held
@@ -87,12 +88,13 @@ class Crew:
         """Prolongs each lease that is a third through; cancels work whose lease is gone."""
         third = self.kit.times.lease.total_seconds() / 3
         for held in list(self._in_hand.values()):
-            if self.kit.clock.monotonic() - held.started_mono < third:
+            asked = Moment.of(self.kit.clock)
+            if held.leased.longest(asked) < third:
                 continue
             try:
-                lease = await self.kit.store.extend(held.work, self.kit.times)
-                held.started_mono = self.kit.clock.monotonic()
-                held.sender.extended(lease)
+                await self.kit.store.extend(held.work, self.kit.times)
+                held.leased = asked
+                held.sender.extended(asked)
             except LeaseLost:
                 if held.task is not None:
                     held.task.cancel()

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 
 import structlog
 
 from sereno.core.errors import SerenoError, Unavailable
 from sereno.drivers.crew import Crew, Tally
 from sereno.drivers.wakeup import Wakeup
+from sereno.engine.guard import Moment
 from sereno.engine.kit import Kit
 from sereno.ports import Only
 
@@ -55,6 +56,8 @@ class Driver:
         """Free slots that are worth a claim while work is in hand."""
         self._stopping = False
         self._clock_offset: float | None = None
+        self._instant: tuple[datetime, float] | None = None
+        """The database's instant at the last claim, and monotonic time then: this worker's wall clock may be years off."""
         self._upkeep = upkeep or Upkeep()
         self._trouble: Unavailable | None = None
         self._purged_mono = kit.clock.monotonic()
@@ -119,14 +122,15 @@ class Driver:
         crew = self._crew
         if crew.free < self._enough and crew.busy:
             return 0
-        before = self._kit.clock.monotonic()
+        before = Moment.of(self._kit.clock)
         try:
             found = await self._kit.store.claim(worker=self._worker, limit=crew.free, times=self._kit.times, only=self._only)
         except Unavailable as error:
-            await self._refused(error, before)
+            await self._refused(error, before.mono)
             return 0
         self._refused_mono = None
         self._kit.crash_point("claim.done")
+        self._instant = (found.now, self._kit.clock.monotonic())
         crew.start(found.works, before)
         return len(found.works)
 
@@ -150,9 +154,11 @@ class Driver:
             due = await self._kit.store.next_due(self._only)
         except Unavailable:
             return tick
-        if due is None:
+        if due is None or self._instant is None:
             return tick
-        return min(tick, max(0.001, (due - self._kit.clock.now()) / timedelta(seconds=1)))
+        at, mono = self._instant
+        passed = self._kit.clock.monotonic() - mono
+        return min(tick, max(0.001, (due - at).total_seconds() - passed))
 
     async def _beats(self) -> None:
         """Each tick: lease extension, clock steps, retention."""

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from sereno.core.errors import LeaseLost, SerenoError, Unavailable
-from sereno.core.work import Lease, Work
+from sereno.core.work import Work
 from sereno.engine.kit import Kit
-from sereno.ports import Guarded
+from sereno.ports import Boot, Clock, Guarded
 
 T = TypeVar("T")
 
@@ -43,34 +43,58 @@ def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {text}"[:500] if text else type(error).__name__
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What this worker's clocks show at one moment. Only differences between two of them mean anything: no clock has to be right."""
+
+    boot: Boot
+    wall: datetime
+    mono: float
+
+    @classmethod
+    def of(cls, clock: Clock) -> "Moment":
+        """Now. What goes on while the machine sleeps is read first, so that no sleep falls between the readings unseen."""
+        return cls(clock.boot(), clock.now(), clock.monotonic())
+
+    def stopped(self, now: "Moment") -> float:
+        """Seconds until `now`, those included that the machine slept; the wall clock has no say."""
+        passed = now.mono - self.mono
+        return max(passed, now.boot.seconds - self.boot.seconds) if now.boot.id == self.boot.id else passed
+
+    def longest(self, now: "Moment") -> float:
+        """Seconds until `now` by the clock that has run longest: what a lease is trusted by."""
+        return max(self.stopped(now), (now.wall - self.wall).total_seconds())
+
+
 class SendGuard:
     """Judges, right before bytes leave, whether this worker may still send (I24).
 
-    A lease is trusted until its end less `guard`, on this worker's monotonic clock counted from before the claim was handed over
-    and on the host's wall clock, whichever ends first. After more than `guard` since the last look, the fence is read again.
+    A lease is trusted for its length less `guard`, counted from before it was asked for: by monotonic time, by time since the start of
+    the host (the machine may have slept) and by the change of the wall clock, whichever has run longest. What the wall clock shows is
+    compared with nothing: it may be years off. After more than `guard` since the last look, the fence is read again.
     """
 
     __slots__ = (
-        "_claimed_mono",
         "_guard_s",
         "_kit",
-        "_looked_mono",
+        "_leased",
+        "_looked",
         "_passed",
         "_refused",
         "_stop_at",
         "_trusted_s",
-        "_until",
         "_work",
+        "claimed",
     )
 
-    def __init__(self, kit: Kit, work: Work, claimed_mono: float, stop_at: datetime | None = None):
+    def __init__(self, kit: Kit, work: Work, claimed: Moment, stop_at: datetime | None = None):
         self._kit = kit
         self._work = work
-        self._claimed_mono = claimed_mono
-        self._looked_mono = claimed_mono
+        self.claimed = claimed
+        """Before the claim was asked for."""
+        self._leased = self._looked = claimed
         self._guard_s = kit.times.guard.total_seconds()
-        self._until = work.lease.until
-        self._trusted_s = self._trusted(work.lease)
+        self._trusted_s = (work.lease.until - work.lease.claimed_at).total_seconds() - self._guard_s
         self._stop_at = stop_at
         self._passed = 0
         self._refused = False
@@ -81,8 +105,8 @@ class SendGuard:
         return self._refused and self._passed == 0
 
     def now(self) -> datetime:
-        """The database's instant as this worker knows it: claim instant + monotonic time since."""
-        return self._work.lease.claimed_at + timedelta(seconds=self._kit.clock.monotonic() - self._claimed_mono)
+        """The database's instant as this worker knows it: the instant of the claim and what has passed since, by no wall clock."""
+        return self._work.lease.claimed_at + timedelta(seconds=self.claimed.stopped(Moment.of(self._kit.clock)))
 
     async def before_first_byte(self) -> None:
         """Raises LeaseLost where nothing may be sent any more."""
@@ -90,11 +114,11 @@ class SendGuard:
         self._passed += 1
 
     async def _judge(self) -> None:
-        mono = self._kit.clock.monotonic()
-        if mono - self._looked_mono > self._guard_s:
+        now = Moment.of(self._kit.clock)
+        if self._looked.longest(now) > self._guard_s:
             await self._look_again()
-            mono = self._kit.clock.monotonic()
-        if mono - self._claimed_mono >= self._trusted_s or self._kit.clock.now() >= self._until:
+            now = Moment.of(self._kit.clock)
+        if self._leased.longest(now) >= self._trusted_s:
             self._refuse("the lease may have run out")
         if self._stop_at is not None and self.now() >= self._stop_at:
             self._refuse("the deadline has passed")
@@ -112,7 +136,7 @@ class SendGuard:
             await self._kit.store.check(self._work, self._kit.times)
         except LeaseLost:
             self._refuse("the lease was lost")
-        self._looked_mono = self._kit.clock.monotonic()
+        self._looked = Moment.of(self._kit.clock)
 
     def _refuse(self, reason: str) -> None:
         self._refused = True
@@ -122,13 +146,10 @@ class SendGuard:
         """Nothing leaves at or after this instant of the database's clock, from now on."""
         self._stop_at = instant
 
-    def extended(self, lease: Lease) -> None:
-        """Takes a prolonged lease into account, on both clocks."""
-        self._until = lease.until
-        self._trusted_s = self._trusted(lease)
-
-    def _trusted(self, lease: Lease) -> float:
-        return (lease.until - self._work.lease.claimed_at).total_seconds() - self._guard_s
+    def extended(self, asked: Moment) -> None:
+        """The lease was prolonged: it has its whole length again, counted from before that was asked for."""
+        self._leased = asked
+        self._trusted_s = self._kit.times.lease.total_seconds() - self._guard_s
 
     def guarded(self, *, total_deadline: timedelta) -> Guarded:
         """What the plug-in gets for this one call."""

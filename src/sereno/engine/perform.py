@@ -7,21 +7,21 @@ from sereno.core.errors import LeaseLost
 from sereno.core.work import DeliveryWork, OperationWork, PollWork, Work
 from sereno.engine import guard
 from sereno.engine.delivery import perform_delivery
-from sereno.engine.guard import Broken, SendGuard
+from sereno.engine.guard import Broken, Moment, SendGuard
 from sereno.engine.kit import Kit
 from sereno.engine.operation import perform_operation
 from sereno.engine.poll import perform_poll
 
 
-def send_guard(kit: Kit, work: Work, claimed_mono: float) -> SendGuard:
-    """The guard of one piece of work; `claimed_mono` is this worker's monotonic time from before the claim query.
+def send_guard(kit: Kit, work: Work, claimed: Moment) -> SendGuard:
+    """The guard of one piece of work; `claimed` is the moment before the claim query.
 
     A submit or cancel has its own last instant (a cancel may be asked for after the deadline); its step names it.
     """
     stop_at: datetime | None = None
     if isinstance(work, OperationWork) and work.operation.call is None:
         stop_at = work.operation.allowance.stops_at()[0]
-    return SendGuard(kit, work, claimed_mono, stop_at)
+    return SendGuard(kit, work, claimed, stop_at)
 
 
 async def perform(kit: Kit, work: Work, sender: SendGuard) -> None:

@@ -70,6 +70,8 @@ class VirtualClock:
     def __init__(self, start: datetime = START) -> None:
         self._start = start
         self.offset = timedelta(0)
+        self.asleep = 0.0
+        """Seconds that the machine has slept: they are part of `offset` too, since the wall clock went on."""
 
     def now(self) -> datetime:
         """The wall clock as this worker sees it."""
@@ -80,8 +82,8 @@ class VirtualClock:
         return asyncio.get_running_loop().time()
 
     def boot(self) -> Boot:
-        """The loop's virtual seconds: `offset` does not touch them."""
-        return Boot("virtual", self.monotonic())
+        """The loop's virtual seconds and those asleep: `offset` does not touch them."""
+        return Boot("virtual", self.monotonic() + self.asleep)
 
     async def sleep(self, seconds: float) -> None:
         """Sleeps in virtual time."""

@@ -143,10 +143,9 @@ def _planned(commit: OperationCommit, row: Values, now: int, moved: int) -> _Pla
 def _on_row(commit: OperationCommit, plan: _Plan) -> tuple[int | None, int | None]:
     """`due` and `next_poll_at` by the clock as it stands now. What was told to somebody (the end of a question) stays."""
     due, look = plan.due, plan.next_poll_at
-    if due is None or plan.state not in LIVE:
-        return due, look
-    stops_at, _ = commit.work.operation.allowance.stops_at()
-    due = moved_plan(due, plan.moved, stops=micros(stops_at), look=look) if plan.moved else due
+    if due is not None and plan.moved and plan.state in LIVE:
+        stops_at, _ = commit.work.operation.allowance.stops_at()
+        due = moved_plan(due, plan.moved, stops=micros(stops_at), look=look)
     return due, None if look is None else moved_plan(look, plan.moved)
 
 

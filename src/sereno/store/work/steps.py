@@ -29,6 +29,10 @@ _SHIFTS = (
     "     THEN min(due + :step, deadline_at, coalesce(business_deadline_at, deadline_at))"
     " WHEN parked IS NULL THEN min(due, coalesce(next_poll_at + :step, due)) ELSE due END"
     " WHERE state IN ('submitting', 'waiting') AND due IS NOT NULL",
+    # The smallest gap counts from these; and while a person is asked, a wait that the provider asked for goes on.
+    "UPDATE operation SET last_checked_at = last_checked_at + :step, submitted_at = submitted_at + :step,"
+    " next_poll_at = CASE state WHEN 'escalated' THEN min(next_poll_at + :step, :far) ELSE next_poll_at END"
+    " WHERE state IN ('submitting', 'waiting', 'escalated')",
     "UPDATE delivery SET due = min(due + :step, :far), scheduled_for = min(scheduled_for + :step, :far),"
     " lease_until = lease_until + :step WHERE state IN ('queued', 'sending') AND due IS NOT NULL",
     "UPDATE provider_call SET first_sent_at = first_sent_at + :step WHERE state IN ('queued', 'sending')",
