@@ -9,6 +9,7 @@ from sereno.core.values import to_micros
 from sereno.testing.hostile.book import Request
 from sereno.testing.simulation.checks.evidence import Case, Claim, Clock, Evidence, Facts, Row, claims_of
 from sereno.testing.simulation.lived import Lived
+from sereno.testing.simulation.people import PeopleBook
 
 T = TypeVar("T")
 SLOWEST = 0.012
@@ -111,10 +112,11 @@ def _hand_out(lived: Lived, cases: Sequence[Case]) -> None:
         by_ref.setdefault(case.ref, []).append(case)
         if case.operation.job_id:
             by_job.setdefault(case.operation.job_id, []).append(case)
+    since = _since(outside.acted)
     owners: dict[str, dict[str, list[Request]]] = {"look": {}, "cancel": {}, "submit": {}}
     for request in outside.provider.requests:
         candidates = by_ref.get(request.ref, ()) if request.kind == "submit" else by_job.get(request.job, ())
-        owner = _owner(request, candidates, outside.acted.registered)
+        owner = _owner(request, candidates, since)
         if owner is not None:
             owners[request.kind].setdefault(owner.id, []).append(request)
     for case in cases:
@@ -124,17 +126,23 @@ def _hand_out(lived: Lived, cases: Sequence[Case]) -> None:
         case.broke = order is not None and order.broke
 
 
-def _owner(request: Request, cases: Sequence[Case], registered: Mapping[str, datetime]) -> Case | None:
+def _since(people: PeopleBook) -> Mapping[str, datetime]:
+    """From when on an operation may have sent something: one that was submitted anew may be sent before whoever asked for it hears so."""
+    begun = {act.subject: act.began for act in people.acts if act.accepted and act.word == "resubmit" and act.began is not None}
+    return {name: begun.get(people.previous.get(name, ""), at) for name, at in people.registered.items()}
+
+
+def _owner(request: Request, cases: Sequence[Case], since: Mapping[str, datetime]) -> Case | None:
     """One reference or job is several operations' where one was submitted anew, or a provider named another's job."""
     if len(cases) < 2:
         return cases[0] if cases else None
     for case in cases:
-        if request.number in case.committed():
+        if request.number in case.committed() or (request.key and any(call["key"] == request.key for call in case.calls)):
             return case
     if request.kind == "submit":
-        # The one before had ended when the next was registered.
-        earlier = [case for case in cases if registered.get(case.id, request.at) <= request.at]
-        return max(earlier, key=lambda case: registered.get(case.id, request.at), default=None)
+        # The one before had ended when the next was asked for.
+        earlier = [case for case in cases if since.get(case.id, request.at) <= request.at]
+        return max(earlier, key=lambda case: since.get(case.id, request.at), default=None)
     at = to_micros(request.at)
     near = [
         (abs(claim.row.straight - at), case.id, case)

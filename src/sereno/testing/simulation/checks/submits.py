@@ -62,7 +62,7 @@ def cancels(world: Evidence) -> Iterator[str]:
 
 def _repeated(case: Case, wanted: int) -> Iterator[str]:
     committed = case.committed()
-    doubtful = [cancel for cancel in case.cancels if cancel.doubt or cancel.number not in committed]
+    doubtful = [cancel for cancel in case.cancels if cancel.fault != "429" or cancel.number not in committed]
     each = MOST_CANCELS.get(case.operation.contract, 1)
     most = wanted * each
     if len(doubtful) > most:
