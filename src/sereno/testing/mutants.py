@@ -65,42 +65,6 @@ class NoFence:
         return replace(work, lease=replace(work.lease, run=run, revision=revision))
 
 
-class SendingForgotten:
-    """Breaks W21: that a submit was being sent is forgotten, so whoever takes it over sends it again."""
-
-    def __init__(self, inner: SqliteWork) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def claim(self, *, worker: str, limit: int, times: LeaseTimes, only: Only | None = None) -> Claimed:
-        """Claims, then writes the calls down as not sent."""
-        claimed = await self._inner.claim(worker=worker, limit=limit, times=times, only=only)
-
-        def forget(connection: Connection) -> None:
-            connection.execute("UPDATE provider_call SET state = 'queued' WHERE state = 'sending'")
-
-        await self._inner._executor.write(forget)
-        return claimed
-
-
-class CallCounted:
-    """Breaks W33: a submit or cancel is counted as a status request."""
-
-    def __init__(self, inner: SqliteWork) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def commit_operation(self, work: OperationWork, decision: OperationDecision) -> None:
-        """Commits, and counts the call."""
-        await self._inner.commit_operation(work, decision)
-        if decision.call is not None:
-            await _count(self._inner, work, 1)
-
-
 async def _count(store: SqliteWork, work: OperationWork, by: int) -> None:
     def change(connection: Connection) -> None:
         connection.execute(
@@ -111,8 +75,3 @@ async def _count(store: SqliteWork, work: OperationWork, by: int) -> None:
 
 
 MUTANTS: dict[str, Callable[[SqliteWork], object]] = {"count-after-send": CountAfterSend, "no-fence": NoFence}
-CALL_MUTANTS: dict[str, tuple[Callable[[SqliteWork], object], str]] = {
-    "sending-forgotten": (SendingForgotten, "W21 "),
-    "call-counted": (CallCounted, "W33 "),
-}
-"""Planted bugs about submits and cancels, with how their violation begins."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from sereno.core.contract import Contract
 from sereno.core.operation import Operation
+from sereno.core.record import JournalEntry
 from sereno.core.reviewing.checking import check_journal
 from sereno.core.reviewing.replay import Verdict, replay
-from sereno.core.record import JournalEntry
 from sereno.ports import Clock, Page
 from sereno.store.executor import InlineExecutor
 from sereno.store.reads import Reads
