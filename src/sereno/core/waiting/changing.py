@@ -96,10 +96,12 @@ def decide_repin(operation: Operation, now: datetime, to: Repin | None = None) -
     """Lets an operation follow another version of its contract, on a person's request; what is planned stays planned, but
     never inside the new smallest gap. `to` is what the new contract brings: its address and its gap.
 
-    Raises NotNow for an operation that has ended.
+    Raises NotNow for an operation that has ended, or whose submit was given up: there is nothing left that a contract would decide.
     """
     if operation.state in TERMINAL:
         raise NotNow(f"the operation is {operation.state}: its contract decides nothing any more", subject=operation.id)
+    if operation.state is OperationState.SUBMITTING and operation.call is None:
+        raise NotNow("its submit was given up: a person is asked at its deadline", subject=operation.id)
     decision = _changed(operation, _kept_due(operation, now), "a person chose another version of the contract", repin=True)
     if to is None:
         return decision

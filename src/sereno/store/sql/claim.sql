@@ -102,7 +102,7 @@ FROM poll WHERE workspace IN (SELECT name FROM spaces) AND id = :id AND state = 
 WITH RECURSIVE spaces (name) AS (
     SELECT min(workspace) FROM pool
     UNION ALL SELECT (SELECT min(workspace) FROM pool WHERE workspace > spaces.name) FROM spaces WHERE spaces.name IS NOT NULL)
-SELECT json_array(workspace, id, pool, due)
+SELECT json_array(workspace, id, pool, min(due, coalesce(close_at, due)), close_at)
 FROM operation WHERE workspace IN (SELECT name FROM spaces) AND id = :id AND state IN ('submitting', 'waiting', 'escalated') AND due IS NOT NULL;
 
 -- name: one_delivery

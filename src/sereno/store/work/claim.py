@@ -184,7 +184,7 @@ def _find_one(connection: sqlite3.Connection, now: int, subject: str) -> Found:
     kind = kind_of(subject)
     if row is None or kind is None or row[3] > now:
         return Found()
-    workspace, _, name, _ = row
+    workspace, _, name, *_ = row
     pick = Pick(kind, workspace, subject, name)
     if kind is Kind.OPERATION and _closes(connection, workspace, subject, now):
         return Found(picks=[pick])
@@ -197,7 +197,8 @@ def _find_one(connection: sqlite3.Connection, now: int, subject: str) -> Found:
 
 
 def locate(connection: sqlite3.Connection, subject: str) -> list[Any] | None:
-    """Finds an open subject: workspace, id, pool, due (microseconds)."""
+    """Finds an open subject: workspace, id, pool, from when it may be claimed (microseconds); of an operation also from when it may be
+    closed unasked."""
     kind = kind_of(subject)
     row = None if kind is None else connection.execute(named("claim")[f"one_{kind}"], {"id": subject}).fetchone()
     found: list[Any] | None = None if row is None else loads(row[0])
@@ -224,10 +225,11 @@ def _next_of_one(connection: sqlite3.Connection, now: int, subject: str) -> int 
     row = locate(connection, subject)
     if row is None:
         return None
-    workspace, _, name, due = row
+    workspace, _, name, due, *closes = row
     pools = [_pool(row) for row in _json(connection, "one_pool", {"workspace": workspace, "name": name})]
     _count_held(connection, now, pools)
-    return max((_free_at(pool, now, due) for pool in pools), default=int(due))
+    opens = max((_free_at(pool, now, due) for pool in pools), default=int(due))
+    return min([opens, *(at for at in closes if at is not None)])
 
 
 def _free_at(pool: Ready, now: int, due: int) -> int:
