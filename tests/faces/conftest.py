@@ -68,8 +68,9 @@ def cli(folder: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
     return run
 
 
-LONGEST_GAP = 0.1
-"""Real seconds between two looks at the quick clock that count at most: what is longer is a stall of the machine, or nobody asked."""
+LONGEST_GAP = 0.02
+"""Real seconds between two looks at the quick clock that count at most. A driver looks ten times as often; what is longer is a machine
+that stalls or is busy with others, or nobody asked."""
 
 
 @dataclass

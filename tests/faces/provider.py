@@ -42,7 +42,7 @@ max = "4s"
 answer_within = "1s"
 
 [limits]
-deadline = "10m"
+deadline = "10h"
 requests = 20
 transport_failures = 3
 throttles = 3
@@ -90,7 +90,7 @@ failure = ["failed"]
 id = "id"
 
 [limits]
-deadline = "10m"
+deadline = "10h"
 """
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from sereno.faces.cli.commands import build
 from sereno.faces.cli.main import NOUNS
-from tests.faces.conftest import Cli
+from tests.faces.conftest import Cli, QuickClock
 from tests.faces.provider import Provider
 from tests.faces.test_decisions import look_once, waiting
 from tests.faces.test_grammar import verbs_of
@@ -30,12 +30,15 @@ def test_W36_no_flag_shortens_a_wait(cli: Cli) -> None:
         assert not {flag for flag in flags if re.search(r"now|check|immediate|refresh", flag)}, words
 
 
-def test_W36_every_command_leaves_the_provider_alone_before_the_planned_look(cli: Cli, provider: Provider) -> None:
+def test_W36_every_command_leaves_the_provider_alone_before_the_planned_look(
+    cli: Cli, provider: Provider, quick: QuickClock
+) -> None:
     """After one look the provider said to wait; whatever is typed then, its own book holds one request."""
     provider.books.headers = [("Retry-After", "3000")]
     provider.books.script = ["running"]
     operation = waiting(cli, provider, "acme", "--deadline", "2h")
     look_once(cli, provider, operation)
+    quick.speed = 1.0  # so that the pause is over in an hour, not in two minutes
     assert len(provider.books.requests) == 1
     commands = [
         ("operation", "list"),
