@@ -100,10 +100,11 @@ class DicedFates:
 
 
 class PlannedFates:
-    """By the plan of a world, which counts what struck and ends it all when it is calm."""
+    """By the plan of a world, which counts what struck and ends it all when it is calm. `least` is the smallest share of looks with a
+    fault, in a world that has any: there are many kinds, and few looks."""
 
-    def __init__(self, plan: Plan, dice: Random, outages: Sequence[tuple[datetime, datetime]]) -> None:
-        self._plan, self._dice = plan, dice
+    def __init__(self, plan: Plan, dice: Random, outages: Sequence[tuple[datetime, datetime]], *, least: float = 0.0) -> None:
+        self._plan, self._dice, self._least = plan, dice, least
         self.outages = list(outages)
         """Windows in which the host may answer nobody; one that does not come about is taken out when it begins."""
         self.struck: list[tuple[datetime, datetime]] = []
@@ -133,7 +134,7 @@ class PlannedFates:
             among = [name for name in LOOKS if name not in ENDED]
         elif self._dice.random() < 0.4:
             among = [name for name in ENDED if name != "result later" or job.word == "done"]
-        fault = self._plan.draw(Group.LOOK, among)
+        fault = self._plan.draw(Group.LOOK, among, share=self._plan.share(Group.LOOK, self._least))
         if fault == "result later" and job.word != "done":
             fault = "regress"
         if fault is not None and fault in LASTING:
@@ -143,7 +144,7 @@ class PlannedFates:
 
     def hint(self) -> dict[str, object] | str | None:
         """By the plan."""
-        kind = self._plan.draw(Group.WAIT, WAIT_KINDS[len(WAITS) :])
+        kind = self._plan.draw(Group.WAIT, WAIT_KINDS[len(WAITS) :], share=self._plan.share(Group.WAIT, 0.3))
         if kind is None or kind == HANDED_OVER:
             return kind
         return HINTS[kind.removeprefix("hint ")]

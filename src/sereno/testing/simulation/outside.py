@@ -48,6 +48,8 @@ POINTS: Sequence[str] = (
 """Every crash point of the outside: after the send guard and before the book; in the book and not answered; answered and not read."""
 _AT_FIRST = 0.35
 """Share of the operations that are there from the beginning; the others come over the whole time awake."""
+_LEAST = (0.0, 0.25, 0.35)
+"""The smallest share of looks with a fault, one of these for each world."""
 _ACTS = 120
 """How often people do something in one world, about."""
 
@@ -63,7 +65,8 @@ class Outside:
         self.options, self.clock, self.plan = options, clock, plan
         self.dice = Random(f"outside:{options.seed}")
         began, seed = clock.now(), options.seed
-        self.fates = PlannedFates(plan, Random(f"fates:{seed}"), self._outages(began))
+        least = self.dice.choice(_LEAST)
+        self.fates = PlannedFates(plan, Random(f"fates:{seed}"), self._outages(began), least=least)
         self.provider = HostileProvider(Hostile(seed=seed), clock, self.fates)
         self.received = ReceiverBook()
         self.acted = PeopleBook()
@@ -114,7 +117,7 @@ class Outside:
         for pool in (POOL, receivers.POOL, sources.POOL):
             await people.limit(pool, definitions)
         for feed in self.feeds.values():
-            await people.poll(feed)
+            await people.poll(feed, self.options.awake_hours)
         wanted = ["job"] * self.options.jobs + ["order"] * self.options.orders
         self.dice.shuffle(wanted)
         first = max(2, round(len(wanted) * _AT_FIRST))

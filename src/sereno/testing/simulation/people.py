@@ -25,6 +25,7 @@ T = TypeVar("T")
 ACTIONS = (receivers.KEYED, receivers.ONCE, receivers.LEAST)
 _MINUTES = (5, 10, 20, 30, 45, 60, 180, 480)
 _LIVE = (OperationState.WAITING, OperationState.SUBMITTING)
+_ENDING = (Verb.STOP, Verb.TREAT_AS_FAILED, Verb.ACCEPT_PARTIAL)
 _PUSHES = (
     b"",
     b'{"status": "done"}',
@@ -169,13 +170,13 @@ class People:
         book.refs[operation], book.actions[operation] = ref, actions
         book.registered[operation], book.allowed[operation] = self._clock.now(), (timedelta(minutes=minutes), budget)
 
-    async def poll(self, feed: Feed) -> None:
-        """Adds the poll of a feed; it has the feed's name."""
+    async def poll(self, feed: Feed, hours: float) -> None:
+        """Adds the poll of a feed, which it reads some dozens of times in so many hours; it has the feed's name."""
         actions = self._some_actions()
         body: dict[str, object] = {
             "name": feed.name,
             "source": {"type": feed.type, "feed": feed.name},
-            "every": self._dice.choice(("5m", "15m", "30m", "1h", "2h")),
+            "every": f"{round(max(30.0, hours * 3600 / self._dice.choice((15, 30, 60, 120))))}s",
             "jitter": self._dice.choice(("0s", "5s", "1m")),
             "when": "change in ['new', 'updated', 'removed']",
             "actions": list(actions),
@@ -208,7 +209,7 @@ class People:
                 self._switch_poll,
                 self._deliver,
             ),
-            (10, 2, 3, 3, 1, 2, 3, 2),
+            (14, 2, 3, 3, 2, 2, 3, 2),
         )[0]
         await act()
         if self._dice.random() < 0.02:
@@ -217,11 +218,12 @@ class People:
     async def _answer(self) -> None:
         """Answers some open questions with any option, sometimes under a digest that is not theirs."""
         for question in await self._questions.list(limit=1000):
-            if self._dice.random() < 0.6:
+            if self._dice.random() < 0.8:
                 await self._choose(question, wrong=self._dice.random() < 0.1)
 
     async def _choose(self, question: Escalation, *, wrong: bool = False) -> None:
-        option = self._dice.choice(list(question.options))
+        going_on = [option for option in question.options if option.verb not in _ENDING]
+        option = self._dice.choice(going_on if going_on and self._dice.random() < 0.6 else list(question.options))
         digest = question.digest[::-1] if wrong else question.digest
         if option.verb is Verb.UPDATE_CONTRACT and self._dice.random() < 0.7:
             self._publish((await self._operations.get(question.operation)).operation.contract)

@@ -36,6 +36,10 @@ class Plan:
         self.struck[kind] += 1
         return name
 
+    def share(self, group: Group, least: float) -> float:
+        """The group's share, but not less than that where it has any: for groups with many kinds and few events."""
+        return max(self._options.shares.get(group, 0.0), least)
+
     def dice(self, group: Group) -> Random:
         """The dice of one group, for the size of a fault that struck."""
         return self._dice[group]

@@ -113,7 +113,8 @@ class SimulatedReceiver:
 
     async def perform(self, delivery: Delivery, guarded: Guarded) -> Outcome:
         """Lets the send guard judge, writes the book, takes the effect or not, and tells, or not."""
-        fault = self._plan.draw(Group.ACT, [kind for kind in ACT_KINDS if kind != "refused" or self.type != KEEP_RESULT])
+        among = [kind for kind in ACT_KINDS if kind != "refused" or self.type != KEEP_RESULT]
+        fault = self._plan.draw(Group.ACT, among, share=self._plan.share(Group.ACT, 0.1))
         await self._clock.sleep(self._dice.uniform(0.01, 0.2))
         if fault == "unreachable":
             return Outcome(OutcomeKind.RETRY, "planted: connection refused")

@@ -138,7 +138,7 @@ class SimulatedSource:
                 return FailedReading(ReadFailure.UNREACHABLE, error.message)
         self._hooks.point("read.before")
         feed = self._feeds[str(options["feed"])]
-        fault = self._plan.draw(Group.READ, READ_KINDS)
+        fault = self._plan.draw(Group.READ, READ_KINDS, share=self._plan.share(Group.READ, 0.1))
         taken = ReadingTaken(
             len(feed.readings), feed.name, self._hooks.process, self._clock.now(), self._hooks.clock.now(), cursor
         )
