@@ -229,7 +229,8 @@ def _next_of_one(connection: sqlite3.Connection, now: int, subject: str) -> int 
     pools = [_pool(row) for row in _json(connection, "one_pool", {"workspace": workspace, "name": name})]
     _count_held(connection, now, pools)
     opens = max((_free_at(pool, now, due) for pool in pools), default=int(due))
-    return min([opens, *(at for at in closes if at is not None)])
+    wakes: list[int] = [opens, *(at for at in closes if at is not None)]
+    return min(wakes)
 
 
 def _free_at(pool: Ready, now: int, due: int) -> int:
