@@ -149,9 +149,9 @@ class WorldLoop(asyncio.BaseEventLoop):
         else:
             self._at(self.awake + after, self.awake + after, callback, args, self._outside.copy())
 
-    def create_task(self, coro: Any, *, name: str | None = None, context: Any = None) -> "asyncio.Task[Any]":
+    def create_task(self, coro: Any, *, name: object = None, context: Any = None) -> "asyncio.Task[Any]":
         """Makes a task, and notes whose it is."""
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name, context=context)
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=None if name is None else str(name), context=context)
         process = PROCESS.get()
         if process is not None:
             if len(process.tasks) >= 64:

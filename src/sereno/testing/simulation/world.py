@@ -103,7 +103,8 @@ class World:
         await asyncio.sleep(self._options.awake_hours * 3600)
         self._calm()
         acting.cancel()
-        (error,) = await asyncio.gather(acting, return_exceptions=True)
+        ended: tuple[Any, ...] = await asyncio.gather(acting, return_exceptions=True)
+        error = ended[0]
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise RuntimeError("the people ended by themselves") from error
         await self._until_all_ended()
@@ -247,4 +248,4 @@ def _without(options: Options, kind: str) -> Options:
 
 def _fewer(options: Options, name: str) -> Options:
     least = {"polls": 0, "orders": 0, "jobs": 0, "workers": 1}[name]
-    return replace(options, **{name: max(least, getattr(options, name) - 1)})  # type: ignore[arg-type]  # numbers by name
+    return replace(options, **{name: max(least, getattr(options, name) - 1)})
