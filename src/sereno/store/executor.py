@@ -96,7 +96,10 @@ _HINTS = {
     sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,
     sqlite3.SQLITE_IOERR: ("the disk reported an error", "check the volume of the database; nothing was sent for this"),
     sqlite3.SQLITE_CANTOPEN: ("the database file cannot be opened", "check that its folder exists and is writable"),
-    sqlite3.SQLITE_READONLY: ("the database file is read-only", "check the owner and mode of the file and its folder"),
+    sqlite3.SQLITE_READONLY: (
+        "the database file is read-only",
+        "check owner and mode of the file, of its -wal and -shm, and of the folder",
+    ),
     sqlite3.SQLITE_CORRUPT: ("the database file is damaged", "put a backup in its place with `sereno restore FILE`"),
     sqlite3.SQLITE_NOTADB: ("the database file is damaged", "put a backup in its place with `sereno restore FILE`"),
     sqlite3.SQLITE_NOMEM: ("out of memory", "try again"),
