@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sereno.testing.process.faketime import PACKAGE, library
 from sereno.testing.process.place import Place
 from sereno.testing.process.world import World
 
@@ -37,3 +38,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"a tmpfs cannot be mounted here, even as root: {done.stderr.strip()}")
     yield folder
     subprocess.run(["umount", "--lazy", folder], check=True, timeout=60)
+
+
+@pytest.fixture(scope="session")
+def libfaketime() -> Path:
+    """The library that lies to a process about the time."""
+    found = library()
+    if found is None:
+        pytest.skip(f"the Debian package {PACKAGE} is not installed and could not be installed here")
+    return found

@@ -14,6 +14,7 @@ BUDGET = 5
 
 
 @pytest.mark.full
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("point", ["operation.before_send", OPEN])
 def test_I1_I8_I9_I24_a_worker_stopped_past_its_lease_sends_nothing_more_and_writes_nothing(
     place: Place, world: World, point: str
@@ -49,6 +50,7 @@ def test_I1_I8_I9_I24_a_worker_stopped_past_its_lease_sends_nothing_more_and_wri
 
 
 @pytest.mark.full
+@pytest.mark.timeout(600)
 def test_I7_I31_a_process_stopped_over_several_due_instants_makes_one_run_of_them(place: Place, world: World) -> None:
     """`sereno up` sleeps over four instants of a poll: they become one run that says how many it missed (incident 8)."""
     every = 2.0

@@ -51,20 +51,22 @@ class Place:
         """The file."""
         return self.folder / "sereno.db"
 
-    def settle(self, polls: Mapping[str, str] | None = None, *, policy: str = "keyed", longer_lease: bool = False) -> None:
-        """Writes `sereno.toml`: polls by name with their interval; each tells the world's receiver of each new item."""
+    def settle(self, polls: Mapping[str, str] | None = None, *, policies: Mapping[str, str] | None = None) -> None:
+        """Writes `sereno.toml`: polls by name with their interval; each tells the world's receiver of each new item, keyed by default."""
         pools = "".join(
             f'[pools."{kind}:127.0.0.1:{self.world.port}"]\nrate = {self.limit.rate}\nburst = {self.limit.burst}\n'
             for kind in ("host", "provider")
         )
-        action = f'{{ type = "webhook", url = "{self.world.url}/hook", unsigned = true, policy = "{policy}" }}'
+        hook = f'type = "webhook", url = "{self.world.url}/hook", unsigned = true'
+        policy = {name: (policies or {}).get(name, "keyed") for name in polls or {}}
         rows = "".join(
-            f'[[poll]]\nname = "{name}"\nevery = "{every}"\njitter = "0s"\nbaseline = false\nactions = [{action}]\n'
+            f'[[poll]]\nname = "{name}"\nevery = "{every}"\njitter = "0s"\nbaseline = false\n'
+            f'actions = [{{ {hook}, policy = "{policy[name]}" }}]\n'
             f'source = {{ type = "http", url = "{self.world.url}/docs/{name}", items = "items", id = "id" }}\n'
             for name, every in (polls or {}).items()
         )
         head = f'[database]\npath = "sereno.db"\n[egress]\nallow = ["127.0.0.1:{self.world.port}"]\n'
-        (self.folder / "sereno.toml").write_text(head + ("" if longer_lease else _LEASE) + pools + rows)
+        (self.folder / "sereno.toml").write_text(head + _LEASE + pools + rows)
 
     def register(self, jobs: Mapping[str, int], *, deadline: timedelta = timedelta(hours=2)) -> None:
         """Registers waits: job and how many status requests it may use. The first look is due at once."""

@@ -26,12 +26,14 @@ class Entry:
 class World:
     """`GET /docs/NAME` lists items, `GET /jobs/NAME` says how a job stands, `POST /hook` takes a message, `POST /start` a new job.
 
-    A job named `end3-…` is done at its third look, one named `wait5-…` asks for five seconds between two looks, all others run on.
+    A job named `end3-…` is done at its third look, one named `wait5-…` asks for five seconds between two looks, all others run on until
+    they are in `done`.
     """
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.items: dict[str, int] = {}
+        self.done: set[str] = set()
         self.slow_s = 0.0
         """How long an answer about a job takes."""
         self._lock = threading.Lock()
@@ -101,12 +103,12 @@ class _Server(ThreadingHTTPServer):
         """A process that was killed or stopped in the middle of its request is what these tests are about."""
 
 
-def _job(name: str, looks: int) -> tuple[dict[str, Any], dict[str, str]]:
+def _job(name: str, looks: int, done: set[str]) -> tuple[dict[str, Any], dict[str, str]]:
     word, _, _ = name.partition("-")
-    done = word.startswith("end") and looks >= int(word[3:])
+    over = name in done or (word.startswith("end") and looks >= int(word[3:]))
     headers = {"retry-after": word[4:]} if word.startswith("wait") else {}
-    document = {"id": name, "status": "done" if done else "running"}
-    return ({**document, "result": "http://127.0.0.1/results/x"} if done else document), headers
+    document = {"id": name, "status": "done" if over else "running"}
+    return ({**document, "result": "http://127.0.0.1/results/x"} if over else document), headers
 
 
 def _subject(kind: str, rest: str, body: bytes) -> str:
@@ -129,7 +131,7 @@ def _answering(world: World) -> type[BaseHTTPRequestHandler]:
             kind, name, looks = self._entered(b"")
             if kind == "jobs":
                 world.pause()
-                self._send(*_job(name, looks))
+                self._send(*_job(name, looks, world.done))
             else:
                 self._send(world.document(name), {})
 
