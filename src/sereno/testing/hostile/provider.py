@@ -48,6 +48,8 @@ class _Call:
     hooks: Hooks
     word: str
     whose: Job | Ordered
+    skew: timedelta
+    """How far the wall clock of the asker's database was ahead when the call began."""
 
     def point(self, name: str) -> None:
         self.hooks.point(f"{self.word}.{name}")
@@ -104,6 +106,7 @@ class HostileProvider:
 
     async def serve(self, request: Fetch, hooks: Hooks) -> Reply:
         """Connects, lets the send guard judge, writes the book, answers."""
+        skew = self.host.now() - self._clock.now()
         if (seconds := self.fates.connection()) > 0:
             await self._clock.sleep(seconds)
         if request.before_first_byte is not None:
@@ -114,12 +117,12 @@ class HostileProvider:
         kind, _, subject = urlsplit(request.url).path.strip("/").partition("/")
         known = request.url.startswith(f"{BASE}/") and (kind == "submit" or subject in self.jobs)
         if known and kind in ("jobs", "moved"):
-            return await self._look(self.jobs[subject], _Call(request, hooks, "wire", self.jobs[subject]))
+            return await self._look(self.jobs[subject], _Call(request, hooks, "wire", self.jobs[subject], skew))
         if known and kind == "submit":
             order = self.orders.setdefault(ref := _ref_of(request), Ordered(ref))
-            return await self._submit(order, _Call(request, hooks, "submit", order))
+            return await self._submit(order, _Call(request, hooks, "submit", order, skew))
         if known and kind == "cancel":
-            return await self._cancel(self.jobs[subject], _Call(request, hooks, "cancel", self.jobs[subject]))
+            return await self._cancel(self.jobs[subject], _Call(request, hooks, "cancel", self.jobs[subject], skew))
         self.strangers.append(request.url)
         return NoReply(NoReplyKind.RESET, "nobody is here", sent=True)
 
@@ -191,7 +194,7 @@ class HostileProvider:
             order.doubt = now
         page = self._submitted(order, asked, known=known)
         call.point("sent")
-        likely = fault in _UNDONE and fault != "lost before"
+        likely = fault == "outage" or (fault in _UNDONE and fault != "lost before")
         return await self._answer(page, asked, call, waits=likely or page.status == 202, likely=likely)
 
     def _submitted(self, order: Ordered, asked: Request, *, known: bool) -> Page:
@@ -251,7 +254,7 @@ class HostileProvider:
             job.ends_at, job.word = now + timedelta(seconds=self._dice.uniform(0, 20)), "cancelled"
         call.point("sent")
         page = _CANCELLED.get(fault or "", Page(202, b"{}"))
-        return await self._answer(page, asked, call, waits=fault == "429")
+        return await self._answer(page, asked, call, waits=fault in ("429", "outage"))
 
     async def _unsent(self, page: Page, call: _Call) -> Reply:
         """Nothing left: the provider never hears of it."""
@@ -275,7 +278,7 @@ class HostileProvider:
         return HttpReply(page.status, (*plain, *page.headers, *headers), page.body, call.fetch.url, timedelta(seconds=0.1))
 
     def _wait(self, asked: Request, call: _Call, now: datetime, *, likely: bool) -> tuple[tuple[str, str], ...]:
-        skew = max(asked.host_at - asked.at, self.host.now() - now, key=abs)
+        skew = max(call.skew, asked.host_at - asked.at, self.host.now() - now, key=abs)
         asked.wait, wait = self.fates.wait(now, skew, likely=likely)
         if wait is NO_WAIT:
             return ()
