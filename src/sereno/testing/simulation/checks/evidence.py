@@ -21,8 +21,8 @@ from sereno.testing.simulation.terms import ProcessBook, Step
 
 Facts = Mapping[str, Any]
 ROUNDING = timedelta(milliseconds=2)
-UNNOTICED = timedelta(seconds=61)
-"""A difference of the clocks up to here is drift."""
+NOTICED = 75.0
+"""Seconds: a step beyond this is always noticed, whatever the clock drifted by meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +162,12 @@ class Clock:
         forward = iter(sorted(steps, key=lambda step: step.at))
         step, before = next(forward, None), 0.0
         for at, host in sorted(entries):
-            ahead, up, down = (host - at).total_seconds(), 0.0, 0.0
+            ahead, unnoticed, whole = (host - at).total_seconds(), 0.0, 0.0
             while step is not None and step.at <= at:
-                up, down, step = up + max(0.0, step.seconds), down - min(0.0, step.seconds), next(forward, None)
-            gained = up + max(0.0, ahead - before - (up - down)) if self._at else 0.0
-            odd = bool(up or down or abs(ahead - before) > _STILL) if self._at else False
+                unnoticed += step.seconds if 0.0 < step.seconds <= NOTICED else 0.0
+                whole, step = whole + step.seconds, next(forward, None)
+            gained = unnoticed + max(0.0, ahead - before - whole) if self._at else 0.0
+            odd = bool(whole or abs(ahead - before) > _STILL) if self._at else False
             self._at.append(at)
             self._gained.append(gained + (self._gained[-1] if self._gained else 0.0))
             self._changed.append(odd + (self._changed[-1] if self._changed else 0))
@@ -178,7 +179,7 @@ class Clock:
         return max(0, bisect_right(self._at, first) - 1), min(len(self._at) - 1, bisect_left(self._at, second))
 
     def gained(self, first: datetime, second: datetime) -> float:
-        """Seconds that it gained on true time between two true instants; what it lost is left out."""
+        """Seconds that it gained on true time by its rate and by small steps; what it lost, and large steps, are left out."""
         found = self._between(first, second)
         return 0.0 if found is None else max(0.0, self._gained[found[1]] - self._gained[found[0]])
 
@@ -230,9 +231,9 @@ class Evidence:
         return self.processes.calm_at or self.began
 
     def planned(self, first: datetime, second: datetime) -> timedelta:
-        """How much of a wait may seem to have gone by between two true instants: what the host's clock gained in between counts up to a
-        minute, since it takes less than that for drift (ADR 0006)."""
-        return second - first + min(UNNOTICED, timedelta(seconds=self.clock.gained(first, second)))
+        """How much of a wait may seem to have gone by between two true instants: what the host's clock gained by its rate, and by steps
+        of less than a minute, which are taken for drift (ADR 0006). Larger steps are noticed, and move the wait."""
+        return second - first + timedelta(seconds=self.clock.gained(first, second))
 
     @property
     def rounding(self) -> timedelta:

@@ -128,9 +128,8 @@ def _hand_out(lived: Lived, cases: Sequence[Case]) -> None:
 
 def _since(people: PeopleBook) -> Mapping[str, datetime]:
     """From when on an operation may have sent something: one that was submitted anew may be sent before whoever asked for it hears so."""
-    anew = [act for act in people.acts if act.accepted and act.word == "resubmit"]
-    begun = {(act.subject, act.at): act.began for act in anew if act.began is not None}
-    return {name: begun.get((people.previous.get(name, ""), at), at) for name, at in people.registered.items()}
+    begun = {(act.subject, act.at): act.began for act in people.acts if act.accepted and act.word == "resubmit"}
+    return {name: begun.get((people.previous.get(name, ""), at)) or at for name, at in people.registered.items()}
 
 
 def _owner(request: Request, cases: Sequence[Case], since: Mapping[str, datetime]) -> Case | None:
