@@ -66,9 +66,11 @@ PLANNED = {"next_poll_at": after(60), "last_checked_at": after(-5)}
         ({"delay_source": DelaySource.PROVIDER_RETRY_AFTER, "next_poll_at": after(90)}, 90),
         ({"delay_source": DelaySource.PROVIDER_POLL_HINT, "next_poll_at": after(90)}, 90),
         ({"delay_source": DelaySource.PROVIDER_RETRY_AFTER, "next_poll_at": after(9000)}, 3600),
+        # After an answer the plan keeps the provider's wait under the name of the answer (I4).
+        ({"delay_source": DelaySource.MANUAL_EXTENSION, "next_poll_at": after(90)}, 90),
     ],
 )
-def test_W24_a_cancel_is_queued_and_due_at_once_but_for_gap_and_provider(fields: dict[str, object], due: float) -> None:
+def test_W24_I4_a_cancel_is_queued_and_due_at_once_but_for_gap_and_provider(fields: dict[str, object], due: float) -> None:
     """The plan of the looks, the limits and the state stay as they are."""
     operation = make_operation(**{**PLANNED, **fields})  # type: ignore[arg-type]
     decision = decide_cancel(operation, WITH_CANCEL, NOON)

@@ -10,7 +10,6 @@ from sereno.core.observing.seen import DelaySource
 from sereno.core.waiting.asking import tell_end
 from sereno.core.waiting.choice import AnswerDecision, Repin, after_gap
 from sereno.core.waiting.lifecycle import TERMINAL, Event, Operation, OperationState, Pushed, move
-from sereno.core.waiting.look import FROM_PROVIDER
 from sereno.core.waiting.next import in_doubt, open_question
 
 _SHORTENED = (DelaySource.LOCAL_BACKOFF, DelaySource.CONTRACT_SCHEDULE)
@@ -21,8 +20,10 @@ def decide_cancel(operation: Operation, contract: Contract, now: datetime) -> An
     """Queues a cancel at the provider, or gives up a submit that certainly was not sent. The wait goes on until a look shows the end.
 
     The cancel is sent at once, but never inside a provider's wait nor sooner than the minimum gap after the last look; no limit
-    changes. Raises NotAllowed where the contract documents no cancelling, NotNow where there is nothing to cancel, a question is
-    open (then `cancel` is one of its options, with what it allows shown), or a call is under way.
+    changes. After an answer the plan may hold a provider's wait, or a pause that a person chose: the cancel waits for it too.
+
+    Raises NotAllowed where the contract documents no cancelling, NotNow where there is nothing to cancel, a question is open (then
+    `cancel` is one of its options, with what it allows shown), or a call is under way.
     """
     if operation.state in TERMINAL:
         raise NotNow(f"the operation is {operation.state} and cannot be cancelled", subject=operation.id)
@@ -37,7 +38,7 @@ def decide_cancel(operation: Operation, contract: Contract, now: datetime) -> An
     if operation.call is not None:
         raise NotNow(f"a {operation.call.kind} is under way", subject=operation.id, hint="wait for its answer")
     floors = [after_gap(operation, contract.delays.min_gap, now)]
-    if operation.delay_source in FROM_PROVIDER and operation.next_poll_at is not None:
+    if operation.delay_source not in _SHORTENED and operation.next_poll_at is not None:
         floors.append(operation.next_poll_at)
     stops_at, _ = operation.allowance.stops_at()
     return _changed(operation, min(max(floors), stops_at), "a person asked to cancel the job", new_call=CallKind.CANCEL)
