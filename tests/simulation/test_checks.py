@@ -196,7 +196,7 @@ def _plain(found: Evidence) -> None:
     _case(found, ORDERED).ref = "sim-plain-2"
 
 
-_AGAIN = _arrive("once", "main:op_looked:succeeded:once", 177)
+_AGAIN = _arrive("once", "main:op_looked:succeeded:once", 177, attempt=2)
 _SOON = _request(LOOKED, "looks", 1, at=at(30), answered=at(30))
 
 BROKEN: tuple[tuple[Check, str, Break], ...] = (
@@ -254,11 +254,12 @@ BROKEN: tuple[tuple[Check, str, Break], ...] = (
     (effects.outbox, "I18", lambda found: setattr(found, "deliveries", found.deliveries[1:])),
     (effects.outbox, "I18", _facts(LOOKED, 3, effects=[])),
     (effects.outbox, "I17", lambda found: setattr(found, "deliveries", [*found.deliveries, found.deliveries[0]])),
-    (effects.received, "I17", _arrive("tell", "main:op_looked:succeeded:tell", 200)),
-    (effects.received, "I17", _arrive("tell", "another key", 200, effect=False)),
-    (effects.received, "I17", _arrive("tell", "main:op_looked:succeeded:tell", 90_000)),
+    (effects.received, "I17", _arrive("tell", "main:op_looked:succeeded:tell", 200, attempt=2)),
+    (effects.received, "I17", _arrive("tell", "another key", 200, effect=False, attempt=2)),
+    (effects.received, "I17", _arrive("tell", "main:op_looked:succeeded:tell", 90_000, attempt=2)),
     (effects.received, "I17", _AGAIN),
     (effects.received, "I17", _arrive("nobody", "x", 200)),
+    (effects.received, "I17", _arrive("tell", "main:op_looked:succeeded:tell", 200, effect=False)),
     (effects.received, "I17", _more("dlv_once", 3, "decision", 300, outcome="unknown", state="ambiguous")),
     (effects.ambiguous, "I19", _deliver(1, state=DeliveryState.DELIVERED)),
     (effects.ambiguous, "I19", _deliver(1, state=DeliveryState.DEAD)),
@@ -381,7 +382,7 @@ HARMLESS: tuple[tuple[Check, str, Break], ...] = (
      _then(_request(ORDERED, "submits", 1, took=True), lambda found: setattr(_case(found, ORDERED), "broke", True))),
     (effects.received, "a person queued it again",
      _then(_AGAIN, _more("dlv_once", 2, "decision", 176, decision="retry", by_kind="human"))),
-    (effects.received, "the receiver knew the key", _arrive("tell", "main:op_looked:succeeded:tell", 200, effect=False)),
+    (effects.received, "the receiver knew the key", _arrive("tell", "main:op_looked:succeeded:tell", 200, effect=False, attempt=2)),
     (polls.waits, "a person asked for a run",
      _then(_reading(2, at=at(80), host_at=at(80)),
            lambda found: found.people.acts.append(Act(9, at(75), at(75), "run_poll", "feed-0", True)))),

@@ -47,6 +47,8 @@ def _received(world: Evidence, delivery: Delivery, arrivals: Sequence[Arrival], 
     key, policy = delivery.effect.dedupe_key, delivery.effect.action.policy
     if len({arrival.content for arrival in arrivals}) > 1 or any(arrival.key != key for arrival in arrivals):
         yield f"I17 {delivery.id}: it arrived under another key than its own, or with another content"
+    if len({arrival.attempt for arrival in arrivals}) < len(arrivals):
+        yield f"I17 {delivery.id}: two of its {len(arrivals)} arrivals are of one attempt"
     took = [arrival for arrival in arrivals if arrival.effect]
     if policy is Policy.AT_MOST_ONCE and len(took) > 1 + retries:
         yield f"I17 {delivery.id}: {len(took)} effects of at most once"
