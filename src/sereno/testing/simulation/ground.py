@@ -1,6 +1,6 @@
 """What the parts of one world stand on, and its event log."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from random import Random
 
@@ -33,6 +33,8 @@ class Ground:
     coverage: Coverage = field(default_factory=Coverage)
     violations: list[str] = field(default_factory=list)
     lives: list[Process] = field(default_factory=list)
+    passed: Counter[str] = field(default_factory=Counter)
+    """How often each crash point was passed before the calm."""
     events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=LAST))
 
     def note(self, process: str, what: str) -> None:

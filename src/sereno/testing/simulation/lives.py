@@ -138,19 +138,28 @@ class Worker:
     def _hooks(self, process: Process) -> Hooks:
         ground = self._ground
         self.clock = ProcessClock(ground.host, process, self._skew(), ground.dice.uniform(0.0, 1e6))
-        plan, note, crashes = ground.plan, ground.note, ground.options.shares.get(Group.CRASH, 0.0) > 0
+        plan, note, passed, at = ground.plan, ground.note, ground.passed, ground.options.crash_at
+        crashes = ground.options.shares.get(Group.CRASH, 0.0) > 0
 
         def point(name: str) -> None:
             process.alive()
             note(process.name, name)
-            if crashes and plan.draw(Group.CRASH, ("point",)) is not None:
-                ground.coverage.points[name] += 1
-                ground.book.deaths.append(Death(process.name, ground.true.now(), name))
-                note(process.name, f"dies at {name}")
-                process.die()
-                raise SimulatedCrash(name)
+            if plan.calm:
+                return
+            passed[name] += 1
+            wanted = at is not None and at == (name, passed[name])
+            if wanted or (crashes and plan.draw(Group.CRASH, ("point",)) is not None):
+                self._die(process, name)
 
         return Hooks(process.name, self.clock, point)
+
+    def _die(self, process: Process, point: str) -> None:
+        ground = self._ground
+        ground.coverage.points[point] += 1
+        ground.book.deaths.append(Death(process.name, ground.true.now(), point))
+        ground.note(process.name, f"dies at {point}")
+        process.die()
+        raise SimulatedCrash(point)
 
     def _kit(self, process: Process, hooks: Hooks) -> Kit:
         ground = self._ground
