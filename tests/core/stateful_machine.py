@@ -205,7 +205,9 @@ class OperationMachine(RuleBasedStateMachine):
             assert decision.delay_source in FROM_PROVIDER, "W35: a wait of the provider's keeps its name"
         if not hints:
             assert decision.delay_source in (DelaySource.LOCAL_BACKOFF, DelaySource.CONTRACT_SCHEDULE)
-        self.model.wait_until = wait if decision.delay_source in FROM_PROVIDER and hints else None
+        # A hint is a wait of its own only where it is the longest (W35); a Retry-After always is.
+        asked = [hint.until for hint in hints if hint.source is DelaySource.PROVIDER_RETRY_AFTER]
+        self.model.wait_until = wait if decision.delay_source in FROM_PROVIDER and hints else max(asked, default=None)
 
     def close(self, action: Close) -> None:
         """Deadline and budgets, without a request; what was reserved is given back."""
@@ -324,8 +326,7 @@ class OperationMachine(RuleBasedStateMachine):
         assert decision.next_poll_at >= floor and decision.due == min(decision.next_poll_at, self.model.stops_at)
         kept = self.model.wait_until is not None and decision.next_poll_at >= self.model.stops_at
         assert kept or decision.delay_source is DelaySource.MANUAL_EXTENSION
-        self.model.wait_until = decision.next_poll_at if decision.delay_source in FROM_PROVIDER else None
-        if self.model.wait_until is None and decision.next_poll_at > floor:
+        if not kept:
             assert decision.next_poll_at <= floor + self.gap, "later than the question said"
 
     @rule(share=st.floats(0, 1), what=st.sampled_from(["push", "push", "cancel", "repin"]))

@@ -302,9 +302,12 @@ class Model:
 
     def shift(self, step: timedelta) -> None:
         """The clock was set: every open wait keeps its length. A deadline, and the end of a question, is an instant that somebody was
-        told: it stays, no plan is put behind it, and what was due at it alone stays due at it."""
+        told: it stays, no plan is put behind it, and what was due at it alone stays due at it. While a person is asked, a wait that the
+        provider asked for goes on."""
         self.moved += step
         for row in self.rows():
+            if row.state == "escalated" and isinstance(row, OperationRow):
+                row.next_look = None if row.next_look is None else row.next_look + step
             if not self.is_open(row) or row.due is None or row.state == "escalated":
                 continue
             row.lease_until = None if row.lease_until is None else row.lease_until + step

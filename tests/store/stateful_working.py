@@ -343,7 +343,7 @@ class Working(Defining):
         if not done:
             return
         if self.model.commit_operation(row, work, decision, self.now):
-            self._check_edited(row, decision)
+            self._check_edited(handed, row, decision)
         self._after_a_step(handed, row)
 
     def _is_waited_for(self, row: OperationRow, job: str) -> bool:
@@ -356,7 +356,7 @@ class Working(Defining):
             for other in self.model.operations.values()
         )
 
-    def _check_edited(self, row: OperationRow, decision: OperationDecision) -> None:
+    def _check_edited(self, handed: Handed, row: OperationRow, decision: OperationDecision) -> None:
         """Decided again soon, but inside the smallest gap and what the provider asked for (W35)."""
         record = self.do(self.ground.reads.operation(self.anna, row.id))
         if row.state in LIVE:
@@ -367,7 +367,7 @@ class Working(Defining):
                 else None
             )
             least = self.now if row.unread is not None else max(gap, asked or gap)
-            most = max(gap, decision.next_poll_at or gap)
+            most = max(gap, look or gap)
             assert record.due is not None and least <= record.due <= most, (least, record.due, most)
         row.due, row.next_look = record.due, record.operation.next_poll_at
 
