@@ -360,12 +360,10 @@ class Working(Defining):
         """Decided again soon, but inside the smallest gap and what the provider asked for (W35)."""
         record = self.do(self.ground.reads.operation(self.anna, row.id))
         if row.state in LIVE:
-            gap = max(self.now, decision.received_at) + row.min_gap
-            asked = (
-                decision.next_poll_at
-                if row.source in (DelaySource.PROVIDER_RETRY_AFTER, DelaySource.PROVIDER_POLL_HINT)
-                else None
-            )
+            moved = self.model.moved - handed.moved
+            gap = max(self.now, decision.received_at + moved) + row.min_gap
+            look = None if decision.next_poll_at is None else decision.next_poll_at + moved
+            asked = look if row.source in (DelaySource.PROVIDER_RETRY_AFTER, DelaySource.PROVIDER_POLL_HINT) else None
             least = self.now if row.unread is not None else max(gap, asked or gap)
             most = max(gap, look or gap)
             assert record.due is not None and least <= record.due <= most, (least, record.due, most)
