@@ -168,8 +168,8 @@ def _run(subject: str, number: int, began: float, ended: float | None, **more: A
 OPTIONS = [{"key": "more", "verb": "extend", "minutes": 15, "checks": 4}]
 
 
-def ordered() -> tuple[Case, list[Row]]:
-    """An operation that is submitted under a key, twice since an answer was lost; a question, its answer, a cancel, its end."""
+def _ordered_rows() -> list[Row]:
+    """The journal of an operation that is submitted, asked about, answered, cancelled and ended."""
     journal = Written(ORDERED, 101)
     call = {"id": "call_1", "kind": "submit", "taken": True}
     journal.add(0, "decision", 1, decision="created", by_kind="human", state="submitting", **_LIMITS)
@@ -198,6 +198,11 @@ def ordered() -> tuple[Case, list[Row]]:
     journal.step(4, 132, "waiting", "saw_pending", "waiting", call=taken)
     journal.claim(5, 140, asks=True, status_requests_used=2)
     journal.step(5, 141, "waiting", "saw_cancelled", "cancelled", observation=seen("cancelled", 7), status_requests_used=2)
+    return journal.rows
+
+
+def ordered() -> tuple[Case, list[Row]]:
+    """An operation that is submitted under a key, twice since an answer was lost; a question, its answer, a cancel, its end."""
     case = Case(
         _operation(ORDERED, OperationState.CANCELLED, 2, "job-2", "sim-replay"),
         "sim-replay-2",
@@ -215,7 +220,7 @@ def ordered() -> tuple[Case, list[Row]]:
         questions=[{"id": "esc_1", "state": "answered", "digest": "q", "answer_by": us(900)}],
         min_gap=timedelta(seconds=2),
     )
-    return case, journal.rows
+    return case, _ordered_rows()
 
 
 def delivery(name: str, policy: Policy, state: DeliveryState, key: str, *, subject: str = LOOKED, kind: str = "sim") -> Delivery:
