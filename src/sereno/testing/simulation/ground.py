@@ -1,6 +1,7 @@
 """What the parts of one world stand on, and its event log."""
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -35,6 +36,8 @@ class Ground:
     lives: list[Process] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
     """How often each crash point was passed before the calm."""
+    pauses: Sequence[float] = (0.0, 0.5, 5.0, 40.0, 300.0)
+    """The longest that a process is away before it is started again: one of these seconds."""
     events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=LAST))
 
     def note(self, process: str, what: str) -> None:

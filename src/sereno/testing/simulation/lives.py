@@ -91,7 +91,7 @@ class Worker:
             life += 1
             if not ground.plan.calm:
                 # Slow starts: some come up minutes later than others.
-                await asyncio.sleep(ground.dice.choice((0.0, 0.5, 5.0, 40.0, 300.0)) * ground.dice.random())
+                await asyncio.sleep(ground.dice.choice(ground.pauses) * ground.dice.random())
             await self._live(f"w{self._number}.{life}")
 
     async def _live(self, name: str) -> None:
@@ -139,7 +139,6 @@ class Worker:
         ground = self._ground
         self.clock = ProcessClock(ground.host, process, self._skew(), ground.dice.uniform(0.0, 1e6))
         plan, note, passed, at = ground.plan, ground.note, ground.passed, ground.options.crash_at
-        crashes = ground.options.shares.get(Group.CRASH, 0.0) > 0
 
         def point(name: str) -> None:
             process.alive()
@@ -148,7 +147,7 @@ class Worker:
                 return
             passed[name] += 1
             wanted = at is not None and at == (name, passed[name])
-            if wanted or (crashes and plan.draw(Group.CRASH, ("point",)) is not None):
+            if plan.dies(process.name, name) or wanted:
                 self._die(process, name)
 
         return Hooks(process.name, self.clock, point)

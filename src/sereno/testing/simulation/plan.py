@@ -36,6 +36,10 @@ class Plan:
         self.struck[kind] += 1
         return name
 
+    def dies(self, process: str, point: str) -> bool:
+        """True where the process dies at this point. Asked at every named point before the calm, in the order in which they are passed."""
+        return bool(self._options.shares.get(Group.CRASH)) and self.draw(Group.CRASH, ("point",)) is not None
+
     def share(self, group: Group, least: float) -> float:
         """The group's share, but not less than that where it has any: for groups with many kinds and few events."""
         return max(self._options.shares.get(group, 0.0), least)

@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 
 from sereno.core.values import digest, from_micros
+from sereno.ports import Clock
 from sereno.store.definitions import Definitions
 from sereno.store.reads import Reads
 from sereno.testing.simulation import cells
@@ -49,10 +50,16 @@ _PENDING = (
 class World:
     """One world, to be run once."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(
+        self,
+        options: Options,
+        *,
+        plan: Plan | None = None,
+        outside: Callable[[Options, Clock, Plan], Outside] = Outside,
+    ) -> None:
         self._options = options
         loop = WorldLoop(options.seed)
-        true, plan, book = TrueClock(loop), Plan(options), ProcessBook()
+        true, plan, book = TrueClock(loop), plan or Plan(options), ProcessBook()
         dice = Random(f"world:{options.seed}")
         host = Host(loop, book, dice.uniform(0.0, 1e6))
         self.ground = Ground(
@@ -62,7 +69,7 @@ class World:
             host=host,
             plan=plan,
             book=book,
-            outside=Outside(options, true, plan),
+            outside=outside(options, true, plan),
             database=open_database(),
             ids=SeededIds(options.seed, host.now),
             dice=dice,
@@ -100,7 +107,7 @@ class World:
         await ground.outside.populate(*for_people)
         acting = people.start(ground.outside.people(*for_people))
         hands = [ground.loop.create_task(worker.run()) for worker in self._workers]
-        await asyncio.sleep(self._options.awake_hours * 3600)
+        await self._while_awake()
         self._calm()
         acting.cancel()
         ended: tuple[Any, ...] = await asyncio.gather(acting, return_exceptions=True)
@@ -115,6 +122,10 @@ class World:
         for process in ground.lives:
             process.dead = True
         return lived
+
+    async def _while_awake(self) -> None:
+        """The time in which faults strike."""
+        await asyncio.sleep(self._options.awake_hours * 3600)
 
     def _calm(self) -> None:
         """Faults off, clocks right again, everybody runs."""
