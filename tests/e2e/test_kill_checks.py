@@ -35,6 +35,16 @@ def story() -> Evidence:
     """Life 0 claims, sends and is killed; life 1 takes over two seconds later and commits; one item was told once."""
     arrivals = [entry(0, 100.1, life=0), entry(1, 102.6, answered=102.7)]
     operation = {"id": OP, "status_requests_used": 2, "max_status_requests": 9, "state": "waiting", "category": None}
+    operation |= {"contract": "generic-status", "job_id": "run-0"}
+    submitted = {
+        **operation,
+        "id": "op_2",
+        "status_requests_used": 0,
+        "state": "succeeded",
+        "contract": "kill-keyed",
+        "job_id": "end2-s0.0",
+    }
+    in_doubt = {**submitted, "id": "op_3", "state": "escalated", "category": "submit_unknown", "job_id": ""}
     lives = [Life(0, 0, 1, 99.0, killed=100.5), Life(1, 1, 2, 99.0)]
     return Evidence(
         options=Options(Path("nowhere")),
@@ -46,11 +56,16 @@ def story() -> Evidence:
             "keys": {"k": "m"},
             "repeats": {},
             "other_bodies": [],
+            "started": {"s0": ["k0", "k0"]},
+            "jobs": {"s0": ["end2-s0.0"]},
             "lag_s": 0.0,
         },
-        operations={"run-0": operation},  # type: ignore[dict-item]  # a dict reads like a row
+        operations={"run-0": operation, "end2-s0.0": submitted, "op_3": in_doubt},  # type: ignore[dict-item]  # a dict reads like a row
         runs=[run(1, 100.0, "abandoned", by="life-0"), run(2, 102.5, "ok", by="life-1")],  # type: ignore[list-item]  # the same
-        deliveries=[{"id": DELIVERY, "subject": POLL, "state": "delivered", "last_outcome": "done"}],  # type: ignore[list-item]  # the same
+        deliveries=[  # type: ignore[list-item]  # the same
+            {"id": DELIVERY, "subject": subject, "state": "delivered", "last_outcome": "done"}
+            for subject in (POLL, "op_2", "op_3")
+        ],
         polls={"p0": POLL},
         decisions=[decision(2, 102.5, 1)],
         intents={OP: [100.0, 102.5]},
@@ -65,7 +80,7 @@ def books(found: Evidence, **changes: Any) -> Evidence:
 
 def operation(found: Evidence, **changes: Any) -> Evidence:
     """The same story with another row of the operation."""
-    return replace(found, operations={"run-0": {**dict(found.operations["run-0"]), **changes}})  # type: ignore[dict-item]  # as above
+    return replace(found, operations={**found.operations, "run-0": {**dict(found.operations["run-0"]), **changes}})  # type: ignore[dict-item]  # as above
 
 
 def arrivals(found: Evidence, *entries: dict[str, Any]) -> Evidence:
@@ -73,7 +88,7 @@ def arrivals(found: Evidence, *entries: dict[str, Any]) -> Evidence:
     return books(replace(found, arrivals={"run-0": list(entries)}), entries=list(entries))
 
 
-PLANTS: dict[str, tuple[str, Callable[[Evidence], Evidence]]] = {
+PLANTS: dict[str, tuple[str | tuple[str, ...], Callable[[Evidence], Evidence]]] = {
     "more sent than persisted": ("I1 run-0", lambda found: operation(found, status_requests_used=1)),
     "more persisted than allowed": ("I1 run-0", lambda found: operation(found, max_status_requests=1)),
     "counted in vain without a lost lease": ("I3 run-0", lambda found: operation(found, status_requests_used=4)),
@@ -95,7 +110,13 @@ PLANTS: dict[str, tuple[str, Callable[[Evidence], Evidence]]] = {
     "an item that nobody was told": ("I18 p0", lambda found: books(found, items={"p0": [99.0, 99.5]})),
     "a delivery that is dead": (
         "I31 dlv_1",
-        lambda found: replace(found, deliveries=[{"id": DELIVERY, "subject": POLL, "state": "dead", "last_outcome": "no"}]),  # type: ignore[list-item]  # as above
+        lambda found: replace(
+            found,
+            deliveries=[  # type: ignore[list-item]  # as above
+                {**dict(found.deliveries[0]), "state": "dead", "last_outcome": "no"},
+                *found.deliveries[1:],
+            ],
+        ),
     ),
     "work taken up too late": (
         "I31 op_1.1",
@@ -103,6 +124,26 @@ PLANTS: dict[str, tuple[str, Callable[[Evidence], Evidence]]] = {
             found,
             runs=[found.runs[0], run(2, 104.0, "ok", by="life-1")],  # type: ignore[list-item]  # as above
             decisions=[decision(2, 104.0, 1)],
+        ),
+    ),
+    "work taken up far too late by the database's own instants": (
+        ("G16", "I31 op_1.1"),
+        lambda found: replace(
+            found,
+            log=replace(found.log, lives=[replace(found.log.lives[0], killed=108.0), found.log.lives[1]]),
+            runs=[found.runs[0], run(2, 108.1, "ok", by="life-1")],  # type: ignore[list-item]  # as above
+            decisions=[decision(2, 108.1, 1)],
+            intents={OP: [100.0, 102.5]},
+        ),
+    ),
+    "two jobs for one submit": ("W21 s0", lambda found: books(found, jobs={"s0": ["end2-s0.0", "end2-s0.1"]})),
+    "a submit under two keys": ("W21 s0", lambda found: books(found, started={"s0": ["k0", "k1"]})),
+    "a keyed job that nobody knows": ("I31 s0", lambda found: books(found, jobs={"s0": ["end2-s0.9"]})),
+    "a doubt that nobody is asked about": (
+        "I10 op_3",
+        lambda found: replace(
+            found,
+            operations={**found.operations, "op_3": {**dict(found.operations["op_3"]), "state": "waiting"}},  # type: ignore[dict-item]  # as above
         ),
     ),
     "a run left open": (

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from sereno.testing.killing.options import Options
 from sereno.testing.mutants import MUTANTS
 
 SHOWN = 20
+CYCLES = "SERENO_KILL_CYCLES"
+"""How many kills a campaign has that is told nothing else; 200."""
 
 
 def main() -> int:
@@ -38,15 +42,14 @@ def main() -> int:
 
 def _options() -> Options:
     parser = argparse.ArgumentParser(prog="python -m sereno.testing.killing")
-    parser.add_argument("--cycles", type=int, default=200)
+    parser.add_argument("--cycles", type=int, default=int(os.environ.get(CYCLES, "200")))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mutant", choices=["none", *MUTANTS], default="none")
-    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, help="where database and log stay; default a new folder under /tmp")
     parser.add_argument("--lost-answers", type=float, default=0.04)
     given = parser.parse_args()
-    return Options(
-        folder=given.folder, cycles=given.cycles, seed=given.seed, mutant=given.mutant, lost_answers=given.lost_answers
-    )
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="sereno-killing-"))
+    return Options(folder=folder, cycles=given.cycles, seed=given.seed, mutant=given.mutant, lost_answers=given.lost_answers)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 
 from sereno.testing.killing import processes
-from sereno.testing.killing.options import POINTS, STOP_POINT, TIMES, Options
+from sereno.testing.killing.options import POINTS, STOP_POINTS, TIMES, Options
 from sereno.testing.killing.outside import serve
 from sereno.testing.killing.scenario import populate
 from sereno.testing.killing.worker import ARMED, COUNTDOWN, FIRED, SIGNAL, SLOT, Trap, live
@@ -158,12 +158,14 @@ class Campaign:
         del self._alive[life.slot]
 
     def _stop_one(self, slot: int) -> None:
-        """Has a worker stop itself right before a commit, with an answer in hand."""
+        """Has a worker stop itself, with an answer in hand or right before something leaves."""
         life = self._alive[slot]
-        self._arm(slot, STOP_POINT, signal.SIGSTOP)
+        self._arm(slot, STOP_POINTS, signal.SIGSTOP)
         if processes.wait_until(lambda: bool(self._page[slot * SLOT + FIRED]), PATIENCE_S):
             self._stopped, life.paused = life, time.time()
             self.log.pauses += 1
+        else:
+            self._page[slot * SLOT + ARMED] = 0
 
     def _wake_stopped(self, *, wait: bool = False) -> None:
         """Lets a stopped worker go on once its leases are over."""
@@ -210,7 +212,7 @@ _LEFT = {
     "deliveries": "SELECT count(*) FROM delivery WHERE state IN ('queued', 'sending')",
     "polls": "SELECT count(*) FROM poll WHERE coalesce((SELECT max(started_at) FROM run WHERE run.workspace = poll.workspace"
     " AND run.subject = poll.id AND run.status = 'ok'), 0) <= :calm",
-    "operations": "SELECT count(*) FROM operation WHERE state = 'waiting' AND job_id NOT LIKE 'run-%'",
+    "operations": "SELECT count(*) FROM operation WHERE state = 'submitting' OR (state = 'waiting' AND job_id NOT LIKE 'run-%')",
     "abandoned": "SELECT count(*) FROM run WHERE status = 'running' AND started_at <= :calm",
 }
 

@@ -13,6 +13,9 @@ from sereno.testing.killing.options import MIN_GAP_S, POINTS, TIMES, Options, wo
 COMMIT_SLACK_S = 1.0
 """On top of lease + tick: the claim waits for the writer's turn and the disk, and a new worker for its start, on a busy machine."""
 _ROUNDING_S = 0.02
+IN_DOUBT = ("escalated", "submit_unknown")
+RECOVERY_S = 5.0
+"""G16: work that was lost is taken up again within so many seconds after its lease, by the database's own instants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Evidence:
     log: Log
     books: Mapping[str, Any]
     operations: Mapping[str, sqlite3.Row]
-    """By job."""
+    """By job; one whose job is not known by its own id."""
     runs: Sequence[sqlite3.Row]
     deliveries: Sequence[sqlite3.Row]
     polls: Mapping[str, str]
@@ -61,7 +64,7 @@ def gather(options: Options, log: Log, books: Mapping[str, Any]) -> Evidence:
         options=options,
         log=log,
         books=books,
-        operations={row["job_id"]: row for row in database.execute("SELECT * FROM operation")},
+        operations={row["job_id"] or row["id"]: row for row in database.execute("SELECT * FROM operation")},
         runs=database.execute("SELECT * FROM run ORDER BY subject, number").fetchall(),
         deliveries=database.execute("SELECT * FROM delivery").fetchall(),
         polls={row["name"]: row["id"] for row in database.execute("SELECT name, id FROM poll")},
@@ -118,7 +121,7 @@ def owners(evidence: Evidence) -> Iterator[str]:
     jobs = {entry["number"]: entry for entry in evidence.books["entries"]}
     for subject, number, facts in evidence.decisions:
         run = runs[subject, number]
-        if facts["claimed_at"] != run["started_at"]:
+        if facts.get("claimed_at") not in (None, run["started_at"]):
             yield f"I8 {subject}.{number}: a decision of an older claim was accepted"
         asked = (facts.get("observation") or {}).get("provider_request_id")
         if asked is not None and worker_name(jobs[int(asked)]["life"]) != run["claimed_by"]:
@@ -155,6 +158,19 @@ def delivered(evidence: Evidence) -> Iterator[str]:
             yield f"I18 {job}: nobody was told of its end"
 
 
+def submits(evidence: Evidence) -> Iterator[str]:
+    """W21, I17: one job for each submit at most, one key for all its requests, and a doubt is a question to a person."""
+    for name, jobs in evidence.books["jobs"].items():
+        keys = evidence.books["started"][name]
+        if len(jobs) != 1 or len(set(keys)) != 1:
+            yield f"W21 {name}: {len(jobs)} jobs were started by {len(keys)} requests with {len(set(keys))} keys"
+        if jobs[0] not in evidence.operations and keys[0]:
+            yield f"I31 {name}: its job {jobs[0]} is not known, though the provider honours the key"
+    for job, row in evidence.operations.items():
+        if row["contract"].startswith("kill-") and not row["job_id"] and (row["state"], row["category"]) != IN_DOUBT:
+            yield f"I10 {job}: {row['state']} {row['category']} without a job, and nobody is asked"
+
+
 def recovery(evidence: Evidence) -> tuple[list[float], list[str]]:
     """I31: how long after the kill (or the end of the lease of a stopped worker) lost work was taken up again, and what took too long."""
     killed = {worker_name(life.number): life.killed for life in evidence.log.lives}
@@ -184,7 +200,34 @@ def recovery(evidence: Evidence) -> tuple[list[float], list[str]]:
     return late, stuck
 
 
-CHECKS: Sequence[Callable[[Evidence], Iterator[str]]] = (budgets, counted_first, paced, overlaps, owners, effects, delivered)
+def after_the_lease(evidence: Evidence) -> Iterator[str]:
+    """G16: by the database's own instants alone, no lost work waits longer than this after its lease."""
+    late = [seconds for seconds in after_lease(evidence) if seconds > RECOVERY_S + evidence.books["lag_s"]]
+    yield from (f"G16: lost work was taken up again {seconds:.2f} s after its lease" for seconds in late)
+
+
+def after_lease(evidence: Evidence) -> list[float]:
+    """How long after its lease each lost run was followed by the next. A poll whose runs die again and again waits on purpose."""
+    died = {(run["subject"], run["number"]) for run in evidence.runs if run["status"] == "abandoned"}
+    found = []
+    for run, following in zip(evidence.runs, evidence.runs[1:], strict=False):
+        same = run["status"] == "abandoned" and following["subject"] == run["subject"]
+        if same and not (run["subject"].startswith("poll_") and (run["subject"], run["number"] - 1) in died):
+            found.append((following["started_at"] - run["claim_expires_at"]) / 1e6)
+    return found
+
+
+CHECKS: Sequence[Callable[[Evidence], Iterator[str]]] = (
+    budgets,
+    counted_first,
+    paced,
+    overlaps,
+    owners,
+    effects,
+    delivered,
+    submits,
+    after_the_lease,
+)
 
 
 def violations(evidence: Evidence) -> list[str]:
@@ -225,6 +268,10 @@ def figures(evidence: Evidence) -> dict[str, Any]:
         "leases_lost": sum(evidence.abandoned().values()),
         "recovery_s": {"median": round(late[len(late) // 2], 2), "longest": round(late[-1], 2)} if late else None,
         "recovery_allowed_s": round(evidence.allowed_late_s(), 2),
+        "after_the_lease_s": round(max(after_lease(evidence), default=0.0), 2),
+        "submits": len(evidence.books["started"]),
+        "submits_repeated": sum(len(keys) > 1 for keys in evidence.books["started"].values()),
+        "submits_in_doubt": sum((row["state"], row["category"]) == IN_DOUBT for row in evidence.operations.values()),
         "machine_lag_s": round(evidence.books["lag_s"], 3),
     }
 

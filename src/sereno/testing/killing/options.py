@@ -21,13 +21,16 @@ POINTS = (
     "poll.read",
     "operation.before_send",
     "operation.replied",
+    "call.before_send",
+    "call.replied",
     "delivery.before_act",
     "delivery.acted",
     *(f"{name}.{side}" for name in COMMITS for side in ("before", "after")),
 )
 """The named crash points: those of engine and drivers, and both sides of each transaction of the store."""
-STOP_POINT = "commit_operation.before"
-"""Where a worker is stopped for longer than its lease: it wakes with an answer that is no longer its own to write."""
+STOP_POINTS = ("commit_operation.before", "operation.before_send", "delivery.before_act")
+"""Where a worker is stopped for longer than its lease, in turn: it wakes with an answer that is no longer its own to write, or with
+a request or a message that it must not send any more."""
 ENDLESS_BUDGET = 1_000_000
 
 
@@ -68,6 +71,11 @@ class Options:
     def small_budgets(self) -> int:
         """Operations with a budget of 3 to 6 requests, spread over the whole time."""
         return max(6, self.cycles // 4)
+
+    @property
+    def submits(self) -> int:
+        """Jobs that are submitted first, spread over the whole time, every other one without a key: enough for the kills at their points."""
+        return max(20, self.cycles)
 
     @property
     def endings(self) -> int:

@@ -42,6 +42,10 @@ class Books:
     keys: dict[str, str] = field(default_factory=dict)
     """By idempotency key: the digest of message id and body that came with it first."""
     repeats: Counter[str] = field(default_factory=Counter)
+    started: dict[str, list[str]] = field(default_factory=dict)
+    """By what was submitted: the key of each request, in order; without a key ''."""
+    jobs: dict[str, list[str]] = field(default_factory=dict)
+    """By what was submitted: the jobs that were started for it."""
     effects: Counter[str] = field(default_factory=Counter)
     """By what a message is about: how often it took effect. A key that is known takes no effect."""
     other_bodies: list[str] = field(default_factory=list)
@@ -87,11 +91,24 @@ class Outside:
         """Decides the answer of one request that was read whole."""
         if kind == "hook":
             return self._receive(headers, body)
+        if kind == "submit":
+            return self._start(headers, body)
         if not self.calm and self.dice.random() < 0.03:
             return Answer(reset=True)
         if not self.calm and self.dice.random() < (0.06 if kind == "jobs" else 0.01):
             return Answer(503, b"busy", "retry-after: 1\r\n")
         return self._job(subject) if kind == "jobs" else self._document(subject, headers)
+
+    def _start(self, headers: dict[str, str], body: bytes) -> Answer:
+        """Starts a job; a known key is answered with the job it has. Now and then the answer is lost after that."""
+        name, key = str(json.loads(body)["name"]), headers.get("idempotency-key", "")
+        known, jobs = self.books.started.setdefault(name, []), self.books.jobs.setdefault(name, [])
+        if not key or key not in known:
+            jobs.append(f"end2-{name}.{len(jobs)}")
+        known.append(key)
+        if not self.calm and self.dice.random() < self.options.lost_answers:
+            return Answer(reset=True)
+        return Answer(body=json.dumps({"id": jobs[-1], "status": "running"}).encode())
 
     def _job(self, subject: str) -> Answer:
         """Jobs are named by what they do: `end5-3` succeeds at the fifth look, all others run on for ever."""

@@ -16,7 +16,7 @@ from sereno.core.values import Json
 from sereno.core.work import Principal
 from sereno.outside.clock import SystemClock
 from sereno.outside.ids import SystemIds
-from sereno.ports import NewOperation, PoolLimits
+from sereno.ports import NewOperation, NewSubmit, PoolLimits
 from sereno.store.definitions import Definitions
 from sereno.store.executor import InlineExecutor
 from sereno.store.open import open_store
@@ -33,6 +33,35 @@ def contract() -> dict[str, Json]:
     words: Mapping[str, list[str]] = {"success": ["done"], "pending": ["running"]}
     document = with_states(Catalogue().document("generic-status"), words, "status")
     return {**document, "delays": {"first": "1s", "base": "1s", "max": "1s", "min_gap": "1s"}}
+
+
+def submit_contract(*, keyed: bool) -> dict[str, Json]:
+    """Jobs that are submitted first; `keyed`: the provider honours the key."""
+    call: dict[str, object] = {
+        "method": "POST",
+        "url": "{base}/submit",
+        "effects": "starts a job",
+        "job_id": "id",
+        "accepts": ["200"],
+    }
+    if keyed:
+        call["idempotency"] = {"place": "header", "name": "Idempotency-Key", "window": "1h", "duplicate": "replay"}
+    return {
+        "format": 1,
+        "contract": f"kill-{'keyed' if keyed else 'plain'}",
+        "version": 1,
+        "title": "A job that is submitted",
+        "source": "the world outside of the campaign",
+        "verified": "verified: it is written beside this contract",
+        "status": {"url": "{base}/jobs/{job_id}", "observational": "a look changes nothing there"},
+        "job": {"id": "id"},
+        "state": {"path": "status"},
+        "states": {"pending": ["running"], "success": ["done"], "failure": ["failed"]},
+        "result": {"ref": "result", "fields": [{"path": "result", "type": "url"}]},
+        "delays": {"first": "1s", "base": "1s", "max": "1s", "min_gap": "1s"},
+        "limits": {"deadline": "2h", "requests": 1000, "transport_failures": 1000, "throttles": 1000},
+        "submit": call,
+    }
 
 
 async def populate(options: Options, base: str) -> None:
@@ -55,6 +84,9 @@ async def populate(options: Options, base: str) -> None:
     for number in range(options.endings):
         at = start + timedelta(seconds=options.expected_s * number / options.endings)
         await definitions.register(WHO, _operation(f"end{dice.randint(2, 6)}-{number}", base, action, at))
+    for number in range(options.submits):
+        at = start + timedelta(seconds=options.expected_s * number / options.submits)
+        await definitions.register(WHO, _submit(number, base, action, at))
     await store.close()
 
 
@@ -72,6 +104,26 @@ def _poll(number: int, base: str, action: ActionRef) -> PollSpec:
         actions=[action],
         baseline=False,
         stop=Stop(after_failures=None),
+    )
+
+
+def _submit(number: int, base: str, action: ActionRef, first: datetime) -> NewOperation:
+    """Every other one towards a provider that honours keys."""
+    document = submit_contract(keyed=number % 2 == 0)
+    name = f"s{number}"
+    return NewOperation(
+        contract=str(document["contract"]),
+        document=document,
+        account="",
+        job_id="",
+        url="",
+        parameters={"base": base},
+        fingerprint=f"submit-{name}",
+        allowance=Allowance(first + timedelta(hours=2), None, 1000, ENDLESS_BUDGET, ENDLESS_BUDGET),
+        pool=_provider_pool(base),
+        first_look_at=first,
+        actions=[action],
+        submit=NewSubmit({"name": name}, f"key-{name}", {"effects": "starts a job"}),
     )
 
 
