@@ -160,7 +160,7 @@ class Campaign:
     def _stop_one(self, slot: int) -> None:
         """Has a worker stop itself, with an answer in hand or right before something leaves."""
         life = self._alive[slot]
-        self._arm(slot, STOP_POINTS, signal.SIGSTOP)
+        self._arm(slot, STOP_POINTS[self.log.pauses % len(STOP_POINTS)], signal.SIGSTOP)
         if processes.wait_until(lambda: bool(self._page[slot * SLOT + FIRED]), PATIENCE_S):
             self._stopped, life.paused = life, time.time()
             self.log.pauses += 1
