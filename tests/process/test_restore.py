@@ -1,6 +1,7 @@
 """What is promised once yesterday's database is put back, by `sereno restore` and by hand: each sentence of docs/how-to/backup.md."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from sereno.testing.process.place import Place
 from sereno.testing.process.running import PATIENCE_S, sereno, up
 from sereno.testing.process.world import World, until
 
+PAGE = Path(__file__).parents[2] / "docs/how-to/backup.md"
 POLICIES = {"keyed": "keyed", "once": "at_most_once"}
 POLLS = dict.fromkeys(POLICIES, "1s")
 
@@ -116,3 +118,16 @@ def test_I1_I17_a_plain_copy_put_back_spends_again_only_what_was_spent_since(pla
     assert world.count("jobs", "small-0") <= budget + since, "in all at most the allowance and what was spent since the copy"
     assert world.effects() == {f"{name}-{number}": 1 for name in POLICIES for number in (0, 1)}
     assert place.whole()
+
+
+def test_each_promise_of_the_backup_page_names_a_test_that_is_there() -> None:
+    """A link that is not `the same` as above it leads to a test function in its file."""
+    text = PAGE.read_text("utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
+    assert len(rows) >= 10
+    assert all("](../../tests/" in row for row in rows)
+    links = re.findall(r"\[(?!the same)(\w+)\]\((\.\./\.\./tests/[\w/]+\.py)\)", text)
+    assert len(links) >= 10
+    for name, place in links:
+        source = (PAGE.parent / place).resolve().read_text("utf-8")
+        assert re.search(rf"^(async )?def {name}\(", source, re.MULTILINE), (name, place)
