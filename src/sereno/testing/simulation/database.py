@@ -50,6 +50,14 @@ def open_database() -> InlineExecutor:
     return made
 
 
+def watch_journal(database: InlineExecutor, tell: Callable[[int], None]) -> None:
+    """Tells of each row of the journal as it is written; a row that is rolled back is told of again under the same number."""
+    database.connection.create_function("sim_journal", 1, tell)
+    database.connection.execute(
+        "CREATE TEMP TRIGGER sim_journal AFTER INSERT ON main.journal BEGIN SELECT sim_journal(new.seq); END"
+    )
+
+
 def sqlite_trouble(kind: str) -> SerenoError:
     """What the product sees of an SQLite error of that kind."""
     number, text = _ERRORS[kind]

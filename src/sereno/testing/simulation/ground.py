@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from random import Random
 
 from sereno.store.executor import InlineExecutor
@@ -38,7 +39,13 @@ class Ground:
     """How often each crash point was passed before the calm."""
     pauses: Sequence[float] = (0.0, 0.5, 5.0, 40.0, 300.0)
     """The longest that a process is away before it is started again: one of these seconds."""
+    true_at: dict[int, datetime] = field(default_factory=dict)
+    """When each row of the journal was written."""
     events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=LAST))
+
+    def journal(self, seq: int) -> None:
+        """A row of the journal is written now."""
+        self.true_at[seq] = self.true.now()
 
     def note(self, process: str, what: str) -> None:
         """Writes a line into the event log."""

@@ -1,7 +1,7 @@
 """What one world left behind, and what it came to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sereno.testing.simulation.coverage import Coverage
@@ -24,6 +24,8 @@ class Lived:
     """The host's wall clock at the end."""
     replayed: Sequence[str] = ()
     """Decisions that the journal alone does not give again, and faults it shows (W28, W44), each as a line."""
+    true_at: Mapping[int, datetime] = field(default_factory=dict)
+    """True time at which each row of the journal was written, by its number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,11 @@ def _times(lease: float, total_deadline: float, tick: float, commit_time: float)
 PROFILES = (
     (_times(20, 10, 7, 2), (0.1, 0.25)),
     (_times(60, 30, 20, 5), (0.3, 1.0)),
-    (_times(300, 60, 150, 10), (3.0, 9.0)),
+    (_times(300, 60, 200, 10), (3.0, 9.0)),
 )
 """Lease arithmetic, and the hours that a world of it is awake: the shorter its tick, the more of its time is work."""
-_OUTSIDE = (Group.LOOK, Group.SUBMIT, Group.CANCEL, Group.WAIT, Group.READ, Group.ACT)
+_PROCESSES = 2.5
+"""Where there are more processes than this, their hours are fewer: each of them looks for work at every tick."""
 _FULL: Mapping[Group, float] = {Group.STORE: 0.12, Group.CRASH: 0.02, Group.PROCESS: 1.0, Group.CLOCK: 1.0}
 """The most of a group; 0.3 where none is named. Process and clock have a chance of their own: they are on or off."""
 _LITTLE: Mapping[Group, float] = {Group.STORE: 0.008, Group.CRASH: 0.002, Group.PROCESS: 1.0, Group.CLOCK: 1.0}
@@ -35,14 +36,15 @@ def draw(seed: int) -> Options:
     """Draws the options; printed with every failure."""
     dice = Random(f"options:{seed}")
     times, (least, most) = dice.choices(PROFILES, weights=(2, 3, 5))[0]
+    workers = dice.choice((2, 2, 3, 3, 4, 5))
     return Options(
         seed=seed,
-        workers=dice.choice((2, 2, 3, 3, 4, 5)),
+        workers=workers,
         slots=dice.choice((2, 8, 8, 30)),
         jobs=dice.randint(2, 6),
         orders=dice.randint(2, 6),
         polls=dice.randint(1, 3),
-        awake_hours=round(dice.uniform(least, most), 2),
+        awake_hours=round(dice.uniform(least, most) * _PROCESSES / workers, 2),
         times=times,
         shares=_shares(dice),
     )

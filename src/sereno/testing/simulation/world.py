@@ -19,7 +19,7 @@ from sereno.store.definitions import Definitions
 from sereno.store.reads import Reads
 from sereno.testing.simulation import cells
 from sereno.testing.simulation.checks import violations
-from sereno.testing.simulation.database import open_database
+from sereno.testing.simulation.database import open_database, watch_journal
 from sereno.testing.simulation.fate import Fate
 from sereno.testing.simulation.ground import Ground
 from sereno.testing.simulation.host import Host, ProcessClock, TrueClock
@@ -74,6 +74,7 @@ class World:
             ids=SeededIds(options.seed, host.now),
             dice=dice,
         )
+        watch_journal(self.ground.database, self.ground.journal)
         self._workers = [Worker(self.ground, number) for number in range(options.workers)]
         self._fate = Fate(self.ground, self._workers)
         self._counted_asleep = 0.0
@@ -177,6 +178,7 @@ class World:
             began=began,
             ended=ground.true.now(),
             ended_host=ground.host.now(),
+            true_at=ground.true_at,
             replayed=await replayed(ground.database, ground.host, kept.operations, Compiled(ground.outside.contracts)),
         )
 

@@ -36,6 +36,8 @@ class Row:
     at: int
     facts: Facts
     moved: int = 0
+    true: int | None = None
+    """True time of its commit, where the world wrote that down."""
 
     @property
     def straight(self) -> int:

@@ -21,7 +21,7 @@ PATIENT = "sim-patient"
 def evidence_of(lived: Lived) -> Evidence:
     """Reads everything once."""
     rows, outside, processes = lived.persisted.rows, lived.outside, lived.processes
-    journal = journal_of(rows.get("journal", ()))
+    journal = journal_of(rows.get("journal", ()), lived.true_at)
     claims = {subject: claims_of(entries) for subject, entries in journal.items()}
     return Evidence(
         times=lived.options.times,
@@ -44,7 +44,7 @@ def evidence_of(lived: Lived) -> Evidence:
     )
 
 
-def journal_of(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Sequence[Row]]:
+def journal_of(rows: Iterable[Mapping[str, Any]], true_at: Mapping[int, datetime] | None = None) -> Mapping[str, Sequence[Row]]:
     """The journal by subject, its facts read, and how far waits had been moved by each row."""
     found: dict[str, list[Row]] = {}
     moved = 0
@@ -53,8 +53,10 @@ def journal_of(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Sequence[Row]]
         subject = str(row["subject"])
         if subject == "clock" and facts.get("moved"):
             moved += round(facts["seconds"] * 1_000_000)
+        seq, known = int(row["seq"]), (true_at or {}).get(int(row["seq"]))
+        true = None if known is None else to_micros(known)
         found.setdefault(subject, []).append(
-            Row(int(row["seq"]), subject, int(row["run"]), str(row["kind"]), int(row["at"]), facts, moved)
+            Row(seq, subject, int(row["run"]), str(row["kind"]), int(row["at"]), facts, moved, true)
         )
     return found
 
