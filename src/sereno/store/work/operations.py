@@ -241,13 +241,8 @@ def _settle(connection: sqlite3.Connection, commit: OperationCommit, fence: Valu
     if _cancelled(commit):
         connection.execute(named("commit")["cancel_taken"], {**commit.key, "cancelled_at": received_at})
     if decision.job is not None:
-        job = {
-            "job_id": decision.job.job_id,
-            "url": decision.job.url,
-            "parameters": _parameters(commit, decision.job),
-            "submitted_at": received_at,
-        }
-        connection.execute(named("commit")["name_job"], {**commit.key, **job})
+        job = {"job_id": decision.job.job_id, "url": decision.job.url, "parameters": _parameters(commit, decision.job)}
+        connection.execute(named("commit")["name_job"], {**commit.key, **job, "submitted_at": received_at})
 
 
 def _cancelled(commit: OperationCommit) -> bool:
