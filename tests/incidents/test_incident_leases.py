@@ -133,8 +133,13 @@ class Patient(ScriptedTransport):
 class Postponing(ScriptedAction):
     """Its receiver wants the first attempt again ten leases later."""
 
+    def __init__(self, stage: DriverStage) -> None:
+        super().__init__(stage.book, stage.clock)
+        self.at: list[float] = []
+
     async def perform(self, delivery: Delivery, guarded: Guarded) -> Outcome:
         """Busy once, then done."""
+        self.at.append(self._clock.monotonic())
         outcome = await super().perform(delivery, guarded)
         return Outcome(OutcomeKind.RETRY, "later", not_before=guarded.now + 10 * LEASE) if delivery.attempts == 1 else outcome
 
@@ -144,7 +149,8 @@ def test_P16_what_is_due_in_ten_leases_runs_once_then(tmp_path: Path) -> None:
 
     async def main() -> None:
         stage = DriverStage(tmp_path / "s.db")
-        stage.transport, stage.action = Patient(stage.book, stage.clock), Postponing(stage.book, stage.clock)
+        stage.transport = Patient(stage.book, stage.clock)
+        stage.action = receiver = Postponing(stage)
         await stage.operation("job", deadline=5 * HOUR)
         await stage.polls(1, actions=(stage.tell(),), every=timedelta(days=1))
         await stage.polls(5, first=1, every=timedelta(days=1), due=START + 10 * LEASE)
@@ -155,6 +161,7 @@ def test_P16_what_is_due_in_ten_leases_runs_once_then(tmp_path: Path) -> None:
         assert {name: len(at) for name, at in read.items()} == {"job": 2, **{f"p{n}": 1 for n in range(6)}}
         assert all(10 * LEASE_S <= at[-1] < 10 * LEASE_S + 10 for name, at in read.items() if name != "p0"), read
         assert len(stage.book.acts) == 2 and len({*stage.book.acts}) == 1
+        assert 10 * LEASE_S <= receiver.at[1] - receiver.at[0] < 10 * LEASE_S + 10, receiver.at
         runs = await stage.sql("SELECT subject, count(*) AS n FROM run WHERE status <> 'ok' GROUP BY subject")
         assert [row["n"] for row in runs] == [1], "the one attempt that was to be made again"
         for store in (*others, stage.store):
