@@ -403,7 +403,7 @@ class WorkStore(Protocol):
         ...
 
     async def note_clock_step(self, seconds: float) -> None:
-        """Records that the host clock stepped against monotonic time (journal, and shown by doctor)."""
+        """Records that the host clock stepped against the time since its start (journal, and shown by doctor)."""
         ...
 
 

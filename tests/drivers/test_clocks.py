@@ -123,6 +123,7 @@ def test_I4_a_machine_that_sleeps_waits_meanwhile() -> None:
         driver.stop()
         await running
         first, second = stage.book.sent_at()
+        assert await stage.sql("SELECT 1 FROM journal WHERE subject = 'clock'") == [], "that was no step"
         assert second + 6000 - first == pytest.approx(AFTER_S + ANSWER_S, abs=21)
 
     run_virtual(main)

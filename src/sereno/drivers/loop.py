@@ -17,7 +17,7 @@ from sereno.ports import Only
 log = structlog.get_logger("sereno.drivers")
 
 CLOCK_STEP = 60.0
-"""Seconds of difference between wall and monotonic time that count as a step."""
+"""Seconds of difference between the wall clock and the time since boot that count as a step; a machine that sleeps makes none."""
 UNAVAILABLE_PAUSE = 5.0
 PURGE_EVERY = 600.0
 
@@ -174,7 +174,7 @@ class Driver:
                 log.warning("the store did not take the beat", code=error.code, error=error.message)
 
     async def _watch_clock(self) -> None:
-        offset = self._kit.clock.now().timestamp() - self._kit.clock.monotonic()
+        offset = self._kit.clock.now().timestamp() - self._kit.clock.boot().seconds
         if self._clock_offset is not None and abs(offset - self._clock_offset) > CLOCK_STEP:
             log.warning("the host clock stepped", seconds=round(offset - self._clock_offset, 3))
             await self._kit.store.note_clock_step(offset - self._clock_offset)
