@@ -61,6 +61,8 @@ class Outside:
     until the faults end. `provider` (requests, jobs, orders), `feeds`, `received` and `acted` are the books.
     """
 
+    persons: type[People] = People
+
     def __init__(self, options: Options, clock: Clock, plan: Plan) -> None:
         self.options, self.clock, self.plan = options, clock, plan
         self.dice = Random(f"outside:{options.seed}")
@@ -156,7 +158,7 @@ class Outside:
             drive_one=nobody,
         )
         if self._people is None:
-            self._people = People(
+            self._people = self.persons(
                 deps,
                 clock=self.clock,
                 provider=self.provider,
