@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sereno.testing.books import burst_over
-from sereno.testing.simulation.checks.evidence import Case, Evidence, Facts
+from sereno.testing.simulation.checks.evidence import Case, Claim, Evidence, Facts
 
 
 def pools(world: Evidence) -> Iterator[str]:
     """I7: the claims that may send keep to burst + rate·Δ in every window, on the clock that the pool counts by; and so do the requests
     in the provider's book, with the longest way from claim to first byte beside Δ. Each while one limit held."""
     for name, cases in _by_pool(world).items():
-        claimed = sorted(claim.row.straight / 1e6 for case in cases for claim in case.claims if claim.asks or claim.call)
+        claimed = [_instant(claim) for case in cases for claim in case.claims if claim.asks or claim.call]
         sent, longest = _sent(cases)
         for held in _limits(world, name):
             says = f"more than {held.burst} + {held.rate:g}/s"
@@ -45,8 +45,17 @@ def _limits(world: Evidence, pool: str) -> Sequence[_Held]:
     return [_Held(float(limits.rate or 0), limits.burst, at + slack, end - slack) for at, end, limits in held]
 
 
-def _over(instants: Sequence[float], held: _Held) -> float:
-    inside = [at for at in instants if held.since <= at <= held.until]
+Instant = tuple[float, float]
+"""True seconds, by which a limit held or did not, and seconds of the clock that the pool counts by."""
+
+
+def _instant(claim: Claim) -> Instant:
+    counted = claim.row.straight / 1e6
+    return (counted if claim.row.true is None else claim.row.true / 1e6), counted
+
+
+def _over(instants: Sequence[Instant], held: _Held) -> float:
+    inside = [counted for at, counted in instants if held.since <= at <= held.until]
     return burst_over(inside, rate=held.rate, burst=held.burst)
 
 
@@ -57,18 +66,19 @@ def _by_pool(world: Evidence) -> Mapping[str, Sequence[Case]]:
     return found
 
 
-def _sent(cases: Sequence[Case]) -> tuple[Sequence[float], float]:
+def _sent(cases: Sequence[Case]) -> tuple[Sequence[Instant], float]:
     """The instants of the requests whose claim is known, and the longest way of one from its claim."""
-    sent, longest = [], 0.0
+    sent, longest = list[Instant](), 0.0
     for case in cases:
         claims = case.claimed()
         for request in case.sent():
             claim = claims.get(request.number)
             if claim is not None:
                 way = max(0.0, request.host_at.timestamp() - claim.row.at / 1e6)
-                sent.append(claim.row.straight / 1e6 + way)
+                at, counted = _instant(claim)
+                sent.append((at + way, counted + way))
                 longest = max(longest, way)
-    return sorted(sent), longest
+    return sent, longest
 
 
 def ticks(world: Evidence) -> Iterator[str]:
