@@ -7,6 +7,7 @@ from random import Random
 from typing import Protocol
 
 from sereno.testing.hostile.book import Job, Ordered
+from sereno.testing.hostile.contracts import is_keyed
 from sereno.testing.hostile.faults import FAULTS
 from sereno.testing.hostile.more import ENDED, LASTING, MORE
 from sereno.testing.hostile.waits import DATES, HINTS, WAITS, Headers, Wait, draw_hint, draw_wait, wait_of
@@ -16,6 +17,8 @@ from sereno.testing.simulation.terms import Group
 SUBMIT_FAULTS = ("lost before", "lost after", "500 after", "429", "refused", "denied", "away", "nameless")
 CANCEL_FAULTS = ("429", "lost before", "lost after", "404")
 MORE_SUBMIT_FAULTS = ("unreadable", "two jobs", "job of another", "after the deadline")
+REPEATED = ("lost after", "500 after", "unreadable")
+"""Faults after which a submit is sent again under its key."""
 MORE_CANCEL_FAULTS = ("500 after", "after the deadline")
 LOOKS: Sequence[str] = (*FAULTS, *MORE)
 HOST_FAULTS = ("outage", "slow connection")
@@ -128,6 +131,7 @@ class PlannedFates:
         if job.lasting is not None and not self._plan.calm:
             name, left = job.lasting
             job.lasting = (name, left - 1) if left > 1 else None
+            self._plan.struck[f"{Group.LOOK}.{name}"] += 1
             return name
         among = LOOKS
         if not ended or job.word == "running":
@@ -152,9 +156,11 @@ class PlannedFates:
     def submit(self, order: Ordered, *, known: bool) -> str | None:
         """By the plan, and often: there are few submits in a world."""
         among = [name for name in (*SUBMIT_FAULTS, *MORE_SUBMIT_FAULTS) if known or name != "two jobs"]
-        if known and self._dice.random() < 0.6:
+        if known and self._dice.random() < 0.9:
             among = ["two jobs"]
-        return self._plan.draw(Group.SUBMIT, among, share=0.5)
+        elif is_keyed(order.ref) and self._dice.random() < 0.3:
+            among = list(REPEATED)
+        return self._plan.draw(Group.SUBMIT, among, share=0.55)
 
     def cancel(self, job: Job) -> str | None:
         """By the plan, and often: there are few cancels in a world."""

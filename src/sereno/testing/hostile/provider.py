@@ -50,6 +50,11 @@ class _Call:
     whose: Job | Ordered
     skew: timedelta
     """How far the wall clock of the asker's database was ahead when the call began."""
+    began: datetime
+
+    def left(self, now: datetime) -> float:
+        """Seconds until the total deadline, in which connecting counts."""
+        return max(0.0, (self.began + self.fetch.total_deadline - now).total_seconds())
 
     def point(self, name: str) -> None:
         self.hooks.point(f"{self.word}.{name}")
@@ -106,7 +111,8 @@ class HostileProvider:
 
     async def serve(self, request: Fetch, hooks: Hooks) -> Reply:
         """Connects, lets the send guard judge, writes the book, answers."""
-        skew = self.host.now() - self._clock.now()
+        began = self._clock.now()
+        skew = self.host.now() - began
         if (seconds := self.fates.connection()) > 0:
             await self._clock.sleep(seconds)
         if request.before_first_byte is not None:
@@ -117,12 +123,12 @@ class HostileProvider:
         kind, _, subject = urlsplit(request.url).path.strip("/").partition("/")
         known = request.url.startswith(f"{BASE}/") and (kind == "submit" or subject in self.jobs)
         if known and kind in ("jobs", "moved"):
-            return await self._look(self.jobs[subject], _Call(request, hooks, "wire", self.jobs[subject], skew))
+            return await self._look(self.jobs[subject], _Call(request, hooks, "wire", self.jobs[subject], skew, began))
         if known and kind == "submit":
             order = self.orders.setdefault(ref := _ref_of(request), Ordered(ref))
-            return await self._submit(order, _Call(request, hooks, "submit", order, skew))
+            return await self._submit(order, _Call(request, hooks, "submit", order, skew, began))
         if known and kind == "cancel":
-            return await self._cancel(self.jobs[subject], _Call(request, hooks, "cancel", self.jobs[subject], skew))
+            return await self._cancel(self.jobs[subject], _Call(request, hooks, "cancel", self.jobs[subject], skew, began))
         self.strangers.append(request.url)
         return NoReply(NoReplyKind.RESET, "nobody is here", sent=True)
 
@@ -258,13 +264,13 @@ class HostileProvider:
 
     async def _unsent(self, page: Page, call: _Call) -> Reply:
         """Nothing left: the provider never hears of it."""
-        await self._clock.sleep(min(page.seconds or 0.0, call.fetch.total_deadline.total_seconds()))
+        await self._clock.sleep(min(page.seconds or 0.0, call.left(self._clock.now())))
         assert page.lost is not None
         return NoReply(page.lost, f"planted: {page.lost}", sent=False)
 
     async def _answer(self, page: Page, asked: Request, call: _Call, *, waits: bool, likely: bool | None = None) -> Reply:
         """Takes its time, then answers; a wait is written into the book at the instant of the answer."""
-        await self._clock.sleep(_seconds(page, call.fetch.total_deadline.total_seconds()))
+        await self._clock.sleep(_seconds(page, call.left(self._clock.now())))
         now = self._clock.now()
         asked.answered = now
         if page.lost is not None:

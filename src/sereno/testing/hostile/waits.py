@@ -58,7 +58,7 @@ def wait_of(kind: str, dice: Random, now: datetime) -> Wait:
                 now + timedelta(seconds=seconds),
             )
         case "past":
-            return Wait([("retry-after", (whole - timedelta(days=1)).strftime(dice.choice(_FORMS)))])
+            return Wait([("retry-after", (whole - timedelta(days=30)).strftime(dice.choice(_FORMS)))])
         case "zero":
             return Wait([("retry-after", "0")])
         case "huge":

@@ -46,11 +46,11 @@ POINTS: Sequence[str] = (
     *(f"act.{point}" for point in ("before", "took", "replied")),
 )
 """Every crash point of the outside: after the send guard and before the book; in the book and not answered; answered and not read."""
-_AT_FIRST = 0.35
+_AT_FIRST = 0.45
 """Share of the operations that are there from the beginning; the others come over the whole time awake."""
-_LEAST = (0.0, 0.25, 0.35)
+_LEAST = (0.15, 0.4, 0.6)
 """The smallest share of looks with a fault, one of these for each world."""
-_ACTS = 120
+_ACTS = 160
 """How often people do something in one world, about."""
 
 
@@ -131,7 +131,7 @@ class Outside:
         """People who register more, answer, cancel, pause, call back, until they are cancelled. Each act is one transaction of the service."""
         people = self._of(definitions, reads, plugins, ids, host)
         began, awake = host.monotonic(), self.options.awake_hours * 3600.0
-        due = sorted(began + self.dice.uniform(0.0, awake * 0.97) for _ in self._later)
+        due = sorted(began + self.dice.uniform(0.0, awake * 0.9) for _ in self._later)
         coming = list(zip(due, self._later, strict=True))
         while True:
             pause = self.dice.uniform(30.0, 30.0 + 2.0 * awake / _ACTS)
