@@ -1,12 +1,13 @@
 """The state machine of the store, first part: clocks, a database that goes away, and what people define, on any ground."""
 
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from sereno.core.contract import Contract, Delays, Via
 from sereno.core.errors import AlreadyExists, NotNow, SerenoError, Unavailable
@@ -39,7 +40,7 @@ CONTRACTS = {
     "keyed": make_contract(Delays(min_gap=timedelta(seconds=5)), submit=KEYED, cancel=replace(CANCEL, repeatable=True)),
     "called": make_contract(Delays(min_gap=timedelta(seconds=1)), submit=KEYED, cancel=None, via=Via.PUSH),
 }
-SECONDS = st.sampled_from([0, 1, 3, 10, 59, 60, 61, 130, 600, 3_600, 90_000])
+SECONDS = st.sampled_from([0, 1, 3, 10, 59, 60, 61, 130, 600, 3_600, 90_000, 260_000])
 PICK = st.integers(0, 7)
 WAITS = st.sampled_from([None, None, None, 0, 2, 40, 400, 9_000])
 OBSERVED = st.sampled_from([ObservationKind.PENDING] * 8 + list(ObservationKind))
@@ -74,6 +75,8 @@ class Defining(RuleBasedStateMachine):
     """One store with its model. `opened` makes the ground: a second dialect brings another one."""
 
     opened: ClassVar[Opened] = staticmethod(in_memory)
+    met: ClassVar[Counter[str]] = Counter()
+    """What the histories met: a machine that never gets anywhere finds nothing either."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,6 +96,12 @@ class Defining(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.ground.close()
 
+    @initialize(plan=REGISTERED, pool=st.sampled_from(POOLS))
+    def begin(self, plan: dict[str, Any], pool: str) -> None:
+        """Every history begins with something to do."""
+        self.add_poll("x", pool, 60, 0, 1)
+        self.register(plan)
+
     # What rules share
 
     @property
@@ -110,14 +119,13 @@ class Defining(RuleBasedStateMachine):
             return True, self.do(asked)
         except Unavailable:
             assert kind is not None, "the database went away by itself"
-            if kind == AFTER:
-                return True, self.ground.lost()
-            return False, None
+            self.met[f"database gone {kind if isinstance(kind, str) else 'inside'}"] += 1
+            return (True, self.ground.lost()) if kind == AFTER else (False, None)
         finally:
             self.ground.trouble(None)
 
     def picked(self, number: int) -> tuple[Handed, Row]:
-        handed = self.handed[number % len(self.handed)]
+        handed = self.handed[-1 - number % min(len(self.handed), 8)]
         return handed, self.model.row(subject_of(handed.work))
 
     def some(self, rows: dict[str, Any], number: int) -> Any:
@@ -131,7 +139,8 @@ class Defining(RuleBasedStateMachine):
         """It has to be refused; that nothing changed is checked after each step."""
         try:
             asked()
-        except kinds:
+        except kinds as refusal:
+            self.met[type(refusal).__name__] += 1
             return
         raise AssertionError(f"it was to be refused with {[kind.__name__ for kind in kinds]}")
 
@@ -141,10 +150,6 @@ class Defining(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.ground.clock.seconds += seconds
         self.ground.clock.at += timedelta(seconds=seconds)
-
-    @rule(days=st.sampled_from([1, 3]))
-    def days_pass(self, days: int) -> None:
-        self.time_passes(days * 86_400)
 
     @rule(seconds=st.sampled_from([-20, -300, -4_000, 900, 100_000]))
     def the_clock_is_set(self, seconds: int) -> None:
@@ -159,15 +164,12 @@ class Defining(RuleBasedStateMachine):
     def claim_as(self, worker: str, limit: int, only: Only | None) -> None:
         raise NotImplementedError
 
-    @rule(kind=st.sampled_from([BEFORE, AFTER, 0, 1, 2, 4, 7, 12]))
+    @rule(kind=st.sampled_from([BEFORE, AFTER, 0, 1, 2, 4, 7, 12, "end"]))
     def the_database_will_go_away(self, kind: str | int) -> None:
-        self.trouble = kind
-
-    @rule()
-    def the_process_ends(self) -> None:
-        """What was handed out is forgotten by nobody: a late worker still holds it."""
-        self.trouble = None
-        self.ground.reopen()
+        """Or the process ends at once: what was handed out is forgotten by nobody, a late worker still holds it."""
+        self.trouble = None if kind == "end" else kind
+        if kind == "end":
+            self.ground.reopen()
 
     # Definitions
 

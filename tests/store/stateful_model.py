@@ -494,7 +494,9 @@ class Model:
     def pushed(self, row: OperationRow, decision: AnswerDecision, now: datetime) -> None:
         """A call-back: it wakes a look that is ours to shorten and decides nothing."""
         if decision.pushed is not None and row.state not in TERMINAL:
-            row.unread = decision.pushed.received_at
+            # A newer one replaces it, and is told from it by its instant: a step may be reading the older one.
+            came = decision.pushed.received_at
+            row.unread = came if row.unread is None else max(came, row.unread + timedelta(microseconds=1))
         if row.lease_until is not None:
             row.woken = now
         elif row.state in LIVE and not row.parked and row.call is None:

@@ -56,6 +56,7 @@ class StoreMachine(Working):
         if call()[0]:
             self._check_room(row, decided[-1], chosen)
             question.state = "answered"
+            self.met["answered"] += 1
             self.model.revoke(row)
             self.model.change(row, decided[-1], self.now, keeps_lease=False)
 
@@ -71,6 +72,8 @@ class StoreMachine(Working):
     def change(self, number: int, word: str) -> None:
         row = self.some(self.model.operations, number)
         contract, decided = self.contracts[row.id], []
+        wish = Change("cancel_requested", lambda operation, now: decide_cancel(operation, contract, now))
+        self.refused(lambda: self.do(self.ground.definitions.change_operation(BOT, row.id, wish)), NotAllowed)  # W20
         rules = {
             "pushed": lambda operation, now: decide_push(operation, contract, Pushed(b"{}", "application/json", now), now),
             "cancel_requested": lambda operation, now: decide_cancel(operation, contract, now),
@@ -92,6 +95,7 @@ class StoreMachine(Working):
             return
         if not done:
             return
+        self.met[word] += 1
         if word == "pushed":
             return self.model.pushed(row, decided[-1], self.now)
         assert not (under_way and row.call is not None), "while a call is on its way nothing else is changed"
@@ -99,14 +103,6 @@ class StoreMachine(Working):
         if not keeps:
             self.model.revoke(row)
         self.model.change(row, decided[-1], self.now, keeps_lease=keeps)
-
-    @rule(number=PICK)
-    def cancel_by_a_machine(self, number: int) -> None:
-        """W20: an agent cannot grant itself anything."""
-        if self.model.operations:
-            row = self.some(self.model.operations, number)
-            wanted = Change("cancel_requested", lambda operation, now: decide_cancel(operation, self.contracts[row.id], now))
-            self.refused(lambda: self.do(self.ground.definitions.change_operation(BOT, row.id, wanted)), NotAllowed)
 
     @precondition(lambda self: self.model.deliveries)
     @rule(number=PICK, drops=st.booleans())
@@ -232,7 +228,13 @@ class StoreMachine(Working):
         return "expired" if question.state == "open" and question.answer_by <= self.now else question.state
 
     @rule(limit=st.sampled_from([1, 2, 3]))
-    def turn_a_page(self, limit: int) -> None:
+    def look_back(self, limit: int) -> None:
+        """W28, W44: every decision is reached again from the journal, and its check finds nothing. And a page is turned."""
+        for subject in self.model.operations:
+            self._check_history(subject, self.contracts[subject])
+        self._turn_a_page(limit)
+
+    def _turn_a_page(self, limit: int) -> None:
         """Reads on in the list of deliveries, whatever was written between two pages: each that was there at the start comes once."""
         if self.pages is None:
             self.pages = ([], {found.delivery.id for found in self.all_deliveries()})
@@ -255,12 +257,6 @@ class StoreMachine(Working):
             known += new
             assert [entry.seq for entry in known] == sorted({entry.seq for entry in known})
             assert counted(known) == row.used, "the journal and the counter disagree"
-
-    @rule()
-    def the_history_is_reached_again(self) -> None:
-        """W28, W44: every decision is reached again from the journal, and its check finds nothing."""
-        for subject in self.model.operations:
-            self._check_history(subject, self.contracts[subject])
 
     def _check_history(self, subject: str, contract: Any) -> None:
         steps, changes = self.do(self.ground.reads.steps(ANNA, subject)), self.do(self.ground.reads.changes(ANNA, subject))

@@ -68,13 +68,22 @@ class Working(Defining):
         only = self._only(kind, number)
         self.claim_as(worker, limit, only)
 
-    @rule()
-    def wait_for_work(self) -> None:
-        """Sleeps until the store says that something may be due, and claims all."""
+    @rule(took=st.sampled_from([0, 1, 20, 61]), read=READ, saw=SAW, outcome=st.sampled_from([OutcomeKind.DONE, *OutcomeKind]))
+    def work_through(self, took: int, read: dict[str, Any], saw: dict[str, Any], outcome: OutcomeKind) -> None:
+        """Sleeps until the store says that something may be due, claims all, and commits all."""
         due = self.do(self.ground.work.next_due())
-        if due is not None:
-            self.time_passes(max(0.0, (due - self.now).total_seconds()))
-            self.claim_as("w1", EVERYTHING, None)
+        if due is None:
+            return
+        self.time_passes(max(0.0, (due - self.now).total_seconds()))
+        before = len(self.handed)
+        self.claim_as("w1", EVERYTHING, None)
+        self.time_passes(took)
+        for handed in self.handed[before:]:
+            self.commit_one(handed, self.model.row(subject_of(handed.work)), read, saw, outcome)
+            self.I17_I18_one_row_for_each_key()
+
+    def I17_I18_one_row_for_each_key(self) -> None:
+        raise NotImplementedError
 
     def _only(self, kind: str | None, number: int) -> Only | None:
         rows = list(self.model.rows())
@@ -116,6 +125,7 @@ class Working(Defining):
             exact = [self.now - mark for mark in self.model.marks if abs(self.now - mark - step) <= timedelta(milliseconds=1)]
             self.model.shift(exact[0] if exact else step)
             self.model.marks = []
+            self.met["clock set"] += 1
         self.model.marks.append(self.now)
 
     def _clock_entries(self) -> list[Any]:
@@ -157,6 +167,7 @@ class Working(Defining):
         self._check_handed(work, row)
         due = self.stored_due(row)
         assert due >= lease.until, "a claim moves due past its lease"
+        self.met[f"taken over {row.kind}" if row.lease_until else f"claimed {row.kind}"] += 1
         self.model.take(row, work, due)
 
     def stored_due(self, row: Row) -> Any:
@@ -191,7 +202,20 @@ class Working(Defining):
     # Between claim and commit
 
     @precondition(lambda self: self.handed)
-    @rule(number=PICK)
+    @rule(number=PICK, what=st.sampled_from(["check", "extend", "hop", "hop", "release", "park", "park seen"]))
+    def hold(self, number: int, what: str) -> None:
+        match what:
+            case "check":
+                self.check(number)
+            case "extend":
+                self.extend(number)
+            case "hop":
+                self.follow_a_redirect(number)
+            case "release":
+                self.release(number)
+            case _:
+                self.park(number, what == "park seen")
+
     def check(self, number: int) -> None:
         handed, row = self.picked(number)
         alive = self.model.fence_holds(handed.work, row) and row.lease_until is not None and row.lease_until > self.now
@@ -201,8 +225,6 @@ class Working(Defining):
         else:
             self.refused(asked, LeaseLost)
 
-    @precondition(lambda self: self.handed)
-    @rule(number=PICK)
     def extend(self, number: int) -> None:
         handed, row = self.picked(number)
         asked = lambda: self.told(self.ground.work.extend(handed.work, TIMES))  # noqa: E731
@@ -215,8 +237,6 @@ class Working(Defining):
             row.due = until if row.due is None or isinstance(row, DeliveryRow) else max(row.due, until)
             row.lease_until = until
 
-    @precondition(lambda self: self.handed)
-    @rule(number=PICK)
     def release(self, number: int) -> None:
         handed, row = self.picked(number)
         asked = lambda: self.told(self.ground.work.release(handed.work))  # noqa: E731
@@ -226,8 +246,6 @@ class Working(Defining):
         if asked()[0]:
             self.model.release(handed.work, row, self.now)
 
-    @precondition(lambda self: self.handed)
-    @rule(number=PICK, saw=st.booleans())
     def park(self, number: int, saw: bool) -> None:
         handed, row = self.picked(number)
         seen = Observation(ObservationKind.PENDING, "running", 200) if saw and row.kind is Kind.OPERATION else None
@@ -237,9 +255,8 @@ class Working(Defining):
             return self.refused(asked, LeaseLost)
         if asked()[0]:
             self.model.park(row, self.now)
+            self.met["parked"] += 1
 
-    @precondition(lambda self: self.handed)
-    @rule(number=PICK)
     def follow_a_redirect(self, number: int) -> None:
         """I1: each hop is counted before it is followed; none beyond the limit, none under an old fence or a dead lease."""
         handed, row = self.picked(number)
@@ -254,21 +271,21 @@ class Working(Defining):
         assert isinstance(row, OperationRow) and row.limits is not None
         assert allowed == (alive and row.used < row.limits.max_status_requests)
         row.used += allowed
+        self.met["hop"] += allowed
 
     # Commits
 
     @precondition(lambda self: self.handed)
     @rule(number=PICK, read=READ, saw=SAW, outcome=st.sampled_from([OutcomeKind.DONE, *OutcomeKind]))
     def commit(self, number: int, read: dict[str, Any], saw: dict[str, Any], outcome: OutcomeKind) -> None:
-        handed, row = self.picked(number)
-        if isinstance(handed.work, PollWork):
-            assert isinstance(row, PollRow)
+        self.commit_one(*self.picked(number), read, saw, outcome)
+
+    def commit_one(self, handed: Handed, row: Row, read: dict[str, Any], saw: dict[str, Any], outcome: OutcomeKind) -> None:
+        if isinstance(handed.work, PollWork) and isinstance(row, PollRow):
             self._commit_poll(handed, handed.work, row, read)
-        elif isinstance(handed.work, DeliveryWork):
-            assert isinstance(row, DeliveryRow)
+        elif isinstance(handed.work, DeliveryWork) and isinstance(row, DeliveryRow):
             self._commit_delivery(handed, handed.work, row, (outcome, saw["seed"]))
-        else:
-            assert isinstance(row, OperationRow)
+        elif isinstance(handed.work, OperationWork) and isinstance(row, OperationRow):
             self._commit_operation(handed, handed.work, row, saw)
 
     def _settle(self, handed: Handed, row: Row, asked: Any) -> bool:
@@ -283,6 +300,7 @@ class Working(Defining):
     def _commit_poll(self, handed: Handed, work: PollWork, row: PollRow, read: dict[str, Any]) -> None:
         decision = self._decided_poll(handed, work, row, read)
         if self._settle(handed, row, lambda: self.ground.work.commit_poll(work, decision)):
+            self.met["edited poll" if row.revision != work.lease.revision else "poll"] += 1
             self.model.commit_poll(work, row, decision, self.now)
             self._after_a_step(handed, row)
 
@@ -343,7 +361,9 @@ class Working(Defining):
         if not done:
             return
         if self.model.commit_operation(row, work, decision, self.now):
+            self.met["edited step"] += 1
             self._check_edited(handed, row, decision)
+        self.met[row.state] += 1
         self._after_a_step(handed, row)
 
     def _is_waited_for(self, row: OperationRow, job: str) -> bool:
