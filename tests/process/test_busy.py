@@ -70,7 +70,8 @@ def writers(place: Place, batch: int) -> Counter[str]:
     ids=["five at a time", "alone"],
 )
 def test_I30_eight_writers_make_ten_thousand_claims_and_none_finds_the_database_busy(place: Place, batch: int) -> None:
-    """Eight processes claim and give back in transactions of their own: no SQLITE_BUSY comes through, no process ends (incident 30)."""
+    """Eight processes claim and give back in transactions of their own: no SQLITE_BUSY comes through, no process ends
+    (incident 30)."""
     place.register({f"run-{number}": 1_000_000 for number in range(4 * WRITERS * batch)})
     found = writers(place, batch)
     print(dict(found))
