@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
+from sereno.app.home import Home
 from sereno.app.keeping import build_artifacts, with_kept_results
 from sereno.app.parts import Outside, build_catalogue, build_plugins, refuse_secrets, secret_in
-from sereno.app.running import Sereno, file_mark
+from sereno.app.running import Sereno
 from sereno.builtin.contracts.waiters import import_waiter
 from sereno.builtin.sources.guess import guess
 from sereno.core.errors import SetupError
@@ -54,6 +55,7 @@ class _Caller:
     who: Principal
     origin: str
     seams: Seams
+    home: Home
 
 
 @asynccontextmanager
@@ -71,12 +73,14 @@ async def open_app(
     outside = Outside.build(loaded.settings, loaded)
     quiet_logs(outside.redaction)
     store = open_store(loaded.database, clock=seams.clock, ids=seams.ids)
+    home = Home(loaded.database)
     try:
         plugins = build_plugins(loaded, outside, console or sys.stderr)
-        yield _assemble(loaded, store, outside, plugins, _Caller(who, origin, seams))
+        yield _assemble(loaded, store, outside, plugins, _Caller(who, origin, seams, home))
     finally:
         await outside.close()
         await store.close()
+        home.leave()
 
 
 def _assemble(loaded: Loaded, store: Store, outside: Outside, plugins: Plugins, caller: _Caller) -> Sereno:
@@ -115,7 +119,7 @@ def _assemble(loaded: Loaded, store: Store, outside: Outside, plugins: Plugins, 
         crash_point=seams.crash_point,
         redact=outside.redaction.redact_record,
     )
-    app.append(Sereno(kit, loaded, caller.who, outside.redaction, store, deps, artifacts, file_mark(loaded.database)))
+    app.append(Sereno(kit, loaded, caller.who, outside.redaction, store, deps, artifacts, caller.home))
     return app[0]
 
 

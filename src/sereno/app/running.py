@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 
+from sereno.app.home import Home
 from sereno.builtin.contracts.waiters import import_waiter
 from sereno.core.errors import Unavailable
 from sereno.core.record import DeliveryRecord
@@ -40,15 +40,6 @@ ONCE_PATIENCE_S = 60.0
 """How long `once` bears a database that is locked or full: whatever starts it each minute must not pile up behind that."""
 
 
-def file_mark(path: Path) -> tuple[int, int] | None:
-    """Which file a path names now: its device and inode; None where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 @dataclass(slots=True)
 class Sereno:
     """Everything a face or a Python program uses. Made by `open`; starts no driver by itself."""
@@ -60,7 +51,7 @@ class Sereno:
     _store: Store
     _deps: Deps
     _artifacts: ArtifactStore
-    _mark: tuple[int, int] | None = None
+    _home: Home
     _drivers: list[Driver] = field(default_factory=list)
     _pools_hold: bool = False
     """Whether the limits of the settings' pools are in the database: they are brought there before the first driver starts."""
@@ -201,7 +192,7 @@ class Sereno:
 
     def _trouble(self) -> Unavailable | None:
         """Says when the database file is not the one that was opened any more: deleted, moved, or replaced."""
-        if file_mark(self.loaded.database) == self._mark:
+        if self._home.is_there():
             return None
         return Unavailable(
             f"the database was taken away while it was in use: {self.loaded.database}",
