@@ -55,7 +55,8 @@ async def two(path: Path) -> tuple[Stage, Stage, OperationWork]:
 
 
 async def test_I8_I11_a_finish_between_a_rescues_read_and_its_write_stands(tmp_path: Path) -> None:
-    """incident 1: the rescuer saw the job as stale, its worker finished it meanwhile: the claim takes nothing, and no field moves."""
+    """incident 1: the rescuer saw the job as stale, its worker finished it meanwhile: the claim takes nothing, and no field
+    moves."""
     worker, rescuer, work = await two(tmp_path / "s.db")
     due = await rescuer.work.next_due()
     assert due is not None and due <= rescuer.now, "the rescuer's read: there is something to rescue"
@@ -68,7 +69,8 @@ async def test_I8_I11_a_finish_between_a_rescues_read_and_its_write_stands(tmp_p
 
 
 async def test_I8_I11_a_finish_at_any_statement_of_a_rescue_is_refused_whole(tmp_path: Path) -> None:
-    """incident 1: the worker tries to commit at every single statement of the claim that rescues its job; what the rescue wrote stays."""
+    """incident 1: the worker tries to commit at every single statement of the claim that rescues its job; what the rescue wrote
+    stays."""
     worker, rescuer, work = await two(tmp_path / "s.db")
     late = sqlite3.connect(tmp_path / "s.db", isolation_level=None, timeout=0)
     tried: list[str] = []
@@ -98,7 +100,8 @@ async def test_I8_I11_a_finish_at_any_statement_of_a_rescue_is_refused_whole(tmp
 
 
 async def test_I8_I11_a_finish_after_rescue_and_end_by_another_changes_nothing(tmp_path: Path) -> None:
-    """incident 1: re-claimed and finished by another in between: the first worker's commit, release, extension and parking write nothing."""
+    """incident 1: re-claimed and finished by another in between: the first worker's commit, release, extension and parking
+    write nothing."""
     worker, rescuer, work = await two(tmp_path / "s.db")
     (taken,) = await rescuer.claim(worker="rescuer")
     assert isinstance(taken, OperationWork)
@@ -145,7 +148,8 @@ class Postponing(ScriptedAction):
 
 
 def test_P16_what_is_due_in_ten_leases_runs_once_then(tmp_path: Path) -> None:
-    """incident 2: a poll, a look and a delivery planned ten leases ahead, three drivers: each runs once, at its time, by one of them."""
+    """incident 2: a poll, a look and a delivery planned ten leases ahead, three drivers: each runs once, at its time, by one of
+    them."""
 
     async def main() -> None:
         stage = DriverStage(tmp_path / "s.db")
@@ -190,7 +194,8 @@ class Receiver(ScriptedAction):
 
 
 def test_I8_I17_an_effect_longer_than_its_lease_is_accepted_once(tmp_path: Path) -> None:
-    """incident 3: the worker of an effect of half an hour stalls, so that its lease runs out: the key is the same, one effect, one ending."""
+    """incident 3: the worker of an effect of half an hour stalls, so that its lease runs out: the key is the same, one effect,
+    one ending."""
 
     async def main() -> None:
         stage = DriverStage(tmp_path / "s.db", times=SLOW)
@@ -226,7 +231,8 @@ def test_I8_I17_an_effect_longer_than_its_lease_is_accepted_once(tmp_path: Path)
 
 
 def test_P16_tasks_that_wait_unstarted_are_each_begun_once(tmp_path: Path) -> None:
-    """incident 4: ten effects of ten minutes, two workers with one slot each: who waits longer than a lease is held by nobody, and acts once."""
+    """incident 4: ten effects of ten minutes, two workers with one slot each: who waits longer than a lease is held by nobody,
+    and acts once."""
 
     async def main() -> None:
         stage = DriverStage(tmp_path / "s.db", times=SLOW)
@@ -316,7 +322,8 @@ async def test_I24_a_claim_that_waited_for_the_lock_longer_than_a_lease_sends_no
 
 @pytest.mark.parametrize("seed", range(8))
 def test_P16_start_and_recovery_in_one_instant_are_one_execution(tmp_path: Path, seed: int) -> None:
-    """incident 12: registered, started and looked for by a second process in the same microsecond: one run, whatever the order."""
+    """incident 12: registered, started and looked for by a second process in the same microsecond: one run, whatever the
+    order."""
 
     async def main() -> None:
         stage = DriverStage(tmp_path / "s.db", seed=seed)
@@ -339,7 +346,8 @@ def test_P16_start_and_recovery_in_one_instant_are_one_execution(tmp_path: Path,
     ("micros", "sends"), [(-1_000_001, (True, False)), (-1, (False, False)), (0, (False, True)), (1, (False, True))]
 )
 async def test_I9_at_the_very_end_of_a_lease_one_of_two_sends(micros: int, sends: tuple[bool, bool]) -> None:
-    """incident 12: at the instant at which a lease ends, and a microsecond to both sides of it, owner and rescuer never both send."""
+    """incident 12: at the instant at which a lease ends, and a microsecond to both sides of it, owner and rescuer never both
+    send."""
     desk, work = await held()
     owner = desk.sender(work)
     # The host slept, so the stopwatch of this worker stood still: time since boot ends its trust, a second before the lease ends.
@@ -403,7 +411,8 @@ async def test_I8_the_loser_of_a_race_stops_at_the_first_refusal(refuses: str) -
 
 @pytest.mark.parametrize("seed", range(3))
 def test_P16_four_processes_make_each_effect_once(tmp_path: Path, seed: int) -> None:
-    """incident 14: four schedulers on one database, none of them told of the others: each mail is sent once, each round has one run."""
+    """incident 14: four schedulers on one database, none of them told of the others: each mail is sent once, each round has one
+    run."""
 
     async def main() -> None:
         stage = DriverStage(tmp_path / "s.db", seed=seed)

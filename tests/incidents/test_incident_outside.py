@@ -24,7 +24,8 @@ MOST_MEMORY = 32 << 20
 
 @pytest.fixture
 def everything() -> Iterator[io.StringIO]:
-    """A sink of every record of every logger at any level, libraries and ones that do not exist yet included; no filter of ours on it."""
+    """A sink of every record of every logger at any level, libraries and ones that do not exist yet included; no filter of ours
+    on it."""
     said = io.StringIO()
     handler = logging.StreamHandler(said)
     handler.setFormatter(logging.Formatter("%(name)s %(levelname)s %(message)s"))
@@ -47,7 +48,8 @@ def everything() -> Iterator[io.StringIO]:
 
 
 async def test_I27_no_library_writes_a_key_into_a_log_at_any_level(everything: io.StringIO) -> None:
-    """incident 22: every logger at its lowest level, the loop in debug mode: requests that succeed, move on, break and fail hold no key."""
+    """incident 22: every logger at its lowest level, the loop in debug mode: requests that succeed, move on, break and fail
+    hold no key."""
     asyncio.get_running_loop().set_debug(True)
 
     async def echo(request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -84,7 +86,8 @@ async def test_I27_no_library_writes_a_key_into_a_log_at_any_level(everything: i
 
 
 def test_I27_a_library_that_does_write_it_is_cleaned_and_silenced(everything: io.StringIO) -> None:
-    """incident 22: a request line with the key in its query, as HTTP clients write it at INFO: gone with the quiet level, masked without."""
+    """incident 22: a request line with the key in its query, as HTTP clients write it at INFO: gone with the quiet level,
+    masked without."""
     redaction = Redaction()
     redaction.learn(CANARIES["bearer"])
     redaction.install()
@@ -156,7 +159,8 @@ async def fetched(case: str, *, sink: Counted | None, max_bytes: int) -> tuple[R
 @pytest.mark.parametrize("streams", [False, True], ids=["collected", "streamed"])
 @pytest.mark.parametrize("case", ANSWERS)
 async def test_I28_a_bomb_behind_a_redirect_or_in_a_stream_stops_at_the_cap(case: str, streams: bool) -> None:
-    """incident 34: 200 MB packed into 200 KB, in the redirect's own body and behind it, collected and streamed: nothing is unpacked past
+    """incident 34: 200 MB packed into 200 KB, in the redirect's own body and behind it, collected and streamed: nothing is
+    unpacked past
     the cap, and a redirect's body not at all."""
     sink, cap = (Counted() if streams else None), 1_000_000
     reply, memory = await fetched(case, sink=sink, max_bytes=cap)

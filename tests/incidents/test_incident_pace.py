@@ -1,4 +1,5 @@
-"""Incidents of others with pace: floods at a host that is down, Retry-After gone round or read wrong. Numbers: tests/incidents.toml."""
+"""Incidents of others with pace: floods at a host that is down, Retry-After gone round or read wrong. Numbers:
+tests/incidents.toml."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -44,7 +45,8 @@ class Down(ScriptedSource):
 
 @pytest.mark.parametrize(("clients", "down_s"), [(150, 600.0), pytest.param(1_000, 3_600.0, marks=pytest.mark.full)])
 def test_I7_a_thousand_clients_of_a_stream_that_is_down_keep_the_hosts_rate(clients: int, down_s: float) -> None:
-    """incident 15: a thousand polls of every ten seconds, the host down for an hour: requests ≤ burst + rate·Δ in it and after it."""
+    """incident 15: a thousand polls of every ten seconds, the host down for an hour: requests ≤ burst + rate·Δ in it and after
+    it."""
 
     async def main() -> None:
         stage = Stage()
@@ -165,7 +167,8 @@ ENDPOINTS = [at_the_look, at_the_submit, at_the_accepted_submit, at_the_cancel, 
 async def test_I4_what_one_endpoint_asks_for_holds_at_each(
     said_at: Callable[[Desk], Awaitable[str]], meanwhile: Callable[[Desk, str], Awaitable[None]]
 ) -> None:
-    """incident 16: ten minutes were asked for at one call: no call of that operation goes to the host before, and one goes then."""
+    """incident 16: ten minutes were asked for at one call: no call of that operation goes to the host before, and one goes
+    then."""
     if meanwhile is asks_to_cancel and said_at in (at_the_submit, at_the_cancel):
         said_at, meanwhile = at_the_taken_cancel, nothing  # no cancel of what has no job, or of what is being cancelled
     desk = Desk()
@@ -233,7 +236,8 @@ async def drive_counted(stage: Stage, seconds: float) -> int:
 
 @pytest.mark.parametrize("value", FAR.values(), ids=FAR.keys())
 def test_I5_a_wait_longer_than_any_timer_is_no_tight_loop_at_a_look(value: str) -> None:
-    """incident 17, incident 18: one request, no second one before; the wait ends at its deadline with a question, and nothing spins."""
+    """incident 17, incident 18: one request, no second one before; the wait ends at its deadline with a question, and nothing
+    spins."""
 
     async def main() -> None:
         stage = Stage()
@@ -249,7 +253,8 @@ def test_I5_a_wait_longer_than_any_timer_is_no_tight_loop_at_a_look(value: str) 
 
 
 def test_I4_a_wait_of_years_is_kept_where_the_wait_lasts_longer() -> None:
-    """incident 17: a wait of forty years is told to come back in 2035: it is asked then, not in a millisecond and not in 24.8 days."""
+    """incident 17: a wait of forty years is told to come back in 2035: it is asked then, not in a millisecond and not in 24.8
+    days."""
 
     async def main() -> None:
         stage = Stage()
@@ -269,7 +274,8 @@ def test_I4_a_wait_of_years_is_kept_where_the_wait_lasts_longer() -> None:
 
 @pytest.mark.parametrize("value", [2**31, 9_999_999_999, 2_147_484])
 def test_I5_a_source_that_wants_68_years_of_rest_gets_a_week(value: int) -> None:
-    """incident 17: a wait beyond any timer is no tight loop: a poll of every ten seconds is quiet for a week, and goes on then."""
+    """incident 17: a wait beyond any timer is no tight loop: a poll of every ten seconds is quiet for a week, and goes on
+    then."""
 
     async def main() -> None:
         stage = Stage()

@@ -1,4 +1,5 @@
-"""Incidents of others with schedules: replayed ticks, storms on waking, daylight saving. The numbers are those of tests/incidents.toml."""
+"""Incidents of others with schedules: replayed ticks, storms on waking, daylight saving. The numbers are those of
+tests/incidents.toml."""
 
 import asyncio
 import json
@@ -28,7 +29,8 @@ ZONES = (
 
 
 class SuspendedClock(VirtualClock):
-    """The clock of a host that may sleep: its wall clock and the time since its start go on meanwhile, monotonic time does not."""
+    """The clock of a host that may sleep: its wall clock and the time since its start go on meanwhile, monotonic time does
+    not."""
 
     asleep = 0.0
 
@@ -44,7 +46,8 @@ class SuspendedClock(VirtualClock):
 
 @pytest.mark.parametrize("sleeps", ["the process was away", "the host was suspended", "the process hung"])
 def test_I7_ten_thousand_missed_ticks_are_one_run_and_the_next_comes(sleeps: str) -> None:
-    """incident 6, incident 9: a poll of every minute sleeps for a week: one run that says missed=n, no effect doubled, then each minute."""
+    """incident 6, incident 9: a poll of every minute sleeps for a week: one run that says missed=n, no effect doubled, then
+    each minute."""
 
     async def main() -> None:
         clock = SuspendedClock()
@@ -93,7 +96,8 @@ def hang(clock: VirtualClock, seconds: float, claim: object) -> object:
 
 @pytest.mark.parametrize("asleep_s", [61, 90, 119, 130])
 def test_I7_a_stop_over_one_due_minute_is_caught_up_once(asleep_s: int) -> None:
-    """incident 8: the process is stopped over a due minute and goes on, without a restart: the run comes at once, and only once."""
+    """incident 8: the process is stopped over a due minute and goes on, without a restart: the run comes at once, and only
+    once."""
 
     async def main() -> None:
         stage = Stage()
@@ -176,7 +180,8 @@ def local_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("local_zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"], indirect=True)
 @pytest.mark.parametrize("zone_day", [date(2026, 10, 24), date(2026, 3, 27), date(2026, 10, 31), date(2026, 4, 3)])
 def test_a_day_is_twenty_four_hours_whatever_the_hosts_clock_does(local_zone: str, zone_day: date) -> None:
-    """incident 11: over both changes of daylight saving a poll of `1d` runs each 24 hours, once: the rule of intervals knows no zone."""
+    """incident 11: over both changes of daylight saving a poll of `1d` runs each 24 hours, once: the rule of intervals knows no
+    zone."""
 
     async def main() -> None:
         start = datetime(zone_day.year, zone_day.month, zone_day.day, 0, 30, tzinfo=UTC)

@@ -31,7 +31,8 @@ WRITERS = 8
 @pytest.mark.parametrize("rounds", [25, pytest.param(500, marks=pytest.mark.full)])
 @pytest.mark.timeout(300)
 async def test_I30_eight_writers_that_read_before_they_write_see_no_busy(tmp_path: Path, rounds: int) -> None:
-    """incident 30: transactions that read first and write then, on eight connections at once: none is refused, no count is lost."""
+    """incident 30: transactions that read first and write then, on eight connections at once: none is refused, no count is
+    lost."""
     path = tmp_path / "s.db"
     made = connect(path)
     made.execute("CREATE TABLE counted (n INTEGER NOT NULL) STRICT")
@@ -56,7 +57,8 @@ async def test_I30_eight_writers_that_read_before_they_write_see_no_busy(tmp_pat
 @pytest.mark.parametrize("polls", [40, pytest.param(1_000, marks=pytest.mark.full)])
 @pytest.mark.timeout(300)
 async def test_I30_eight_processes_worth_of_claims_and_commits_see_no_busy(tmp_path: Path, polls: int) -> None:
-    """incident 30: eight stores on one file claim and commit as fast as they can: no call fails, each poll has exactly one run."""
+    """incident 30: eight stores on one file claim and commit as fast as they can: no call fails, each poll has exactly one
+    run."""
     stages = [StoreStage(tmp_path / "s.db", inline=False)]
     stages += [StoreStage(tmp_path / "s.db", clock=stages[0].clock, first=n << 40, inline=False) for n in range(1, WRITERS)]
     await stages[0].limits(HOST, rate=None)
@@ -129,7 +131,8 @@ class Trouble(ScriptedSource):
 
 @pytest.mark.parametrize(("kind", "says"), [("locked", "locked by another process"), ("full", "the disk is full")])
 def test_I30_I31_a_run_that_could_not_be_written_is_told_and_kept_in_sight(tmp_path: Path, kind: str, says: str) -> None:
-    """incident 31: the database is locked, or the disk full, when a run is to be committed: log and tally say so, its row stays, and the
+    """incident 31: the database is locked, or the disk full, when a run is to be committed: log and tally say so, its row
+    stays, and the
     next run makes it good: one effect."""
 
     async def main() -> None:
@@ -162,7 +165,8 @@ def test_I30_I31_a_run_that_could_not_be_written_is_told_and_kept_in_sight(tmp_p
 
 @pytest.mark.parametrize("patience_s", [None, 60.0])
 def test_I30_a_bounded_driver_ends_where_its_claims_fail_for_too_long(tmp_path: Path, patience_s: float | None) -> None:
-    """incident 31: `once` must not hang for ever, started anew each minute, behind a lock that nobody gives back; a service stays up."""
+    """incident 31: `once` must not hang for ever, started anew each minute, behind a lock that nobody gives back; a service
+    stays up."""
 
     async def main() -> None:
         stage = Impatient(tmp_path / "s.db")
@@ -196,7 +200,8 @@ def test_I30_a_bounded_driver_ends_where_its_claims_fail_for_too_long(tmp_path: 
 def test_I30_a_locked_database_is_told_by_each_command(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """incident 31: whoever starts a command while another program holds the database is told so, with an exit code, and no traceback."""
+    """incident 31: whoever starts a command while another program holds the database is told so, with an exit code, and no
+    traceback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for kept in (connect.__kwdefaults__, ThreadExecutor.__init__.__kwdefaults__):
