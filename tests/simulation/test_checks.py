@@ -204,6 +204,7 @@ BROKEN: tuple[tuple[Check, str, Break], ...] = (
     (counts.on_the_wire, "I1", _edit(LOOKED, allowance=replace(world().cases[0].operation.allowance, max_status_requests=2))),
     (counts.on_the_wire, "W33", _edit(LOOKED, job_id="")),
     (counts.before_the_send, "I2", lambda found: without(found, LOOKED, 2, kind="intent")),
+    (counts.before_the_send, "I2", lambda found: _durable(found, LOOKED, 112)),
     (counts.before_the_send, "I30", _facts(LOOKED, 1, observation=seen("throttled", 1))),
     (counts.wasted, "I3", _then(_processes(deaths=[]), lambda found: setattr(_case(found), "looks", _case(found).looks[::2]))),
     (waits.kept, "I4", _SOON),
@@ -266,6 +267,7 @@ BROKEN: tuple[tuple[Check, str, Break], ...] = (
     (effects.ambiguous, "I19", lambda found: setattr(found, "arrivals", found.arrivals[1:])),
     (effects.ambiguous, "I19", _deliver(0, state=DeliveryState.AMBIGUOUS)),
     (effects.intents, "I25", lambda found: without(found, "dlv_tell", 1, kind="intent")),
+    (effects.intents, "I25", lambda found: _durable(found, "dlv_tell", 118)),
     (effects.intents, "I25", lambda found: without(found, LOOKED, 2, kind="intent")),
     (effects.open_intents, "I25", lambda found: without(found, "dlv_tell", 1)),
     (effects.kept_results, "W30", _edit(LOOKED, state=OperationState.FAILED)),
@@ -304,6 +306,14 @@ def _late(found: Evidence, seconds: float) -> Evidence:
     """The last run of the looked-at operation is claimed, and decided, that much later."""
     moved = [replace(row, at=us(seconds)) if row.run == 3 else row for row in found.journal[LOOKED]]
     return written(found, {**found.journal, LOOKED: moved})
+
+
+def _durable(found: Evidence, name: str, seconds: float) -> Evidence:
+    """The last claim of a subject became durable at that instant of true time, the others when they say."""
+    rows = [replace(row, true=row.at) for row in found.journal[name]]
+    last = max(place for place, row in enumerate(rows) if row.kind == "intent")
+    rows[last] = replace(rows[last], true=us(seconds))
+    return written(found, {**found.journal, name: rows})
 
 
 def _asked_to_wait(found: Evidence) -> Evidence:

@@ -36,6 +36,10 @@ def _in_order(case: Case, requests: Sequence[Request], claims: Sequence[Claim], 
     if len(requests) > len(claims):
         yield f"I2 {case.id}: {len(requests)} {kind}s arrived, and {len(claims)} were claimed"
         return
+    for count, request in enumerate(requests, 1):
+        durable = sum(claim.row.true is None or claim.row.true <= to_micros(request.at) for claim in claims)
+        if durable < count:
+            yield f"I2 {case.id}: {kind} {count} (request {request.number}) left when {durable} claims were durable"
     place = {claim.settled.number: at for at, claim in enumerate(claims, 1) if claim.settled is not None}
     for count, request in enumerate(requests, 1):
         claimed = place.get(request.number)

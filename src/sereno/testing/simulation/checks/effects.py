@@ -115,8 +115,10 @@ def intents(world: Evidence) -> Iterator[str]:
         claims = [claim for claim in world.claims.get(identifier, ()) if not _released(claim)]
         if len(arrivals) > len(claims):
             yield f"I25 {identifier}: it arrived {len(arrivals)} times, and the journal holds {len(claims)} intents"
-        elif claims and to_micros(arrivals[0].host_at) < claims[0].row.at and not world.set_back:
-            yield f"I25 {identifier}: it arrived before its first intent was written"
+        for count, arrival in enumerate(arrivals, 1):
+            before = sum(claim.row.true is None or claim.row.true <= to_micros(arrival.at) for claim in claims)
+            if before < min(count, len(claims)):
+                yield f"I25 {identifier}: arrival {count} came when {before} intents were written"
     for case in world.cases:
         sends = [claim for claim in case.claims if claim.asks or claim.call]
         if len(case.sent()) > len(sends):
