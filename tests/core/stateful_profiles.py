@@ -8,7 +8,7 @@ _SHARED = {
     "suppress_health_check": list(HealthCheck),
     "print_blob": False,
 }
-QUICK = settings(max_examples=25, stateful_step_count=30, derandomize=True, **_SHARED)
+QUICK = settings(max_examples=45, stateful_step_count=35, derandomize=True, **_SHARED)
 FULL = settings(max_examples=300, stateful_step_count=50, **_SHARED)
 NIGHTLY = settings(max_examples=3_000, stateful_step_count=80, **_SHARED)
 HUNT = settings(
