@@ -119,15 +119,15 @@ PLANTS: dict[str, tuple[str | tuple[str, ...], Callable[[Evidence], Evidence]]] 
         ),
     ),
     "work taken up too late": (
-        "I31 op_1.1",
+        ("I31 op_1.1", "G16"),
         lambda found: replace(
             found,
-            runs=[found.runs[0], run(2, 104.0, "ok", by="life-1")],  # type: ignore[list-item]  # as above
-            decisions=[decision(2, 104.0, 1)],
+            runs=[found.runs[0], run(2, 108.0, "ok", by="life-1")],  # type: ignore[list-item]  # as above
+            decisions=[decision(2, 108.0, 1)],
         ),
     ),
-    "work taken up far too late by the database's own instants": (
-        ("G16", "I31 op_1.1"),
+    "work taken up too late by the database's own instants": (
+        "G16",
         lambda found: replace(
             found,
             log=replace(found.log, lives=[replace(found.log.lives[0], killed=108.0), found.log.lives[1]]),

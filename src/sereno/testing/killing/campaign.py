@@ -18,9 +18,9 @@ from typing import Any
 import structlog
 
 from sereno.testing.killing import processes
-from sereno.testing.killing.options import POINTS, STOP_POINTS, TIMES, Options
+from sereno.testing.killing.options import POINTS, STOP_POINTS, SUBMIT_EVERY, SUBMITS, TIMES, Options
 from sereno.testing.killing.outside import serve
-from sereno.testing.killing.scenario import populate
+from sereno.testing.killing.scenario import populate, submit_more
 from sereno.testing.killing.worker import ARMED, COUNTDOWN, FIRED, SIGNAL, SLOT, Trap, live
 
 WORKERS = 2
@@ -66,6 +66,7 @@ class Campaign:
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
         self._alive: dict[int, Life] = {}
         self._stopped: Life | None = None
+        self._armed: Counter[str] = Counter()
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=500)
         self._port = int(self._listening.getsockname()[1])
         self._control, theirs = socket.socketpair()
@@ -119,13 +120,16 @@ class Campaign:
 
     def _arm(self, slot: int, point: str, number: int) -> None:
         at = slot * SLOT
-        self._page[at + FIRED], self._page[at + COUNTDOWN] = 0, self._dice.randint(1, 3)
+        # Submits are few: the next one has to do.
+        self._page[at + FIRED], self._page[at + COUNTDOWN] = 0, 1 if point.startswith("call.") else self._dice.randint(1, 3)
         self._page[at + SIGNAL] = number
         self._page[at + ARMED] = POINTS.index(point) + 1
 
     def _cycle(self, cycle: int) -> None:
-        """Kills one worker, at a random moment or at the named point with the fewest hits so far, and starts another."""
+        """Kills one worker, at a random moment or at the named point that was armed least often, and starts another."""
         self._wake_stopped()
+        if cycle % SUBMIT_EVERY == 0:
+            self._submit_more(cycle)
         if cycle % self.options.pause_every == self.options.pause_every // 2 and self._stopped is None:
             self._stop_one(cycle % WORKERS)
         slot = (cycle // 2) % WORKERS
@@ -134,13 +138,24 @@ class Campaign:
         life = self._alive[slot]
         time.sleep(self._dice.uniform(0.1, 0.6))
         if cycle % 2:
-            fewest = min(self.log.points[point] for point in POINTS)
-            self._arm(slot, self._dice.choice([point for point in POINTS if self.log.points[point] == fewest]), signal.SIGKILL)
+            self._arm(slot, self._next_point(), signal.SIGKILL)
             code = processes.wait_end(life.pid, PATIENCE_S)
         else:
             code = processes.ended(life.pid)
         self._bury(life, code)
         self._start(slot)
+
+    def _next_point(self) -> str:
+        """One of those that were armed least often: a point that does not come in time must not take the others' turns."""
+        least = min(self._armed[point] for point in POINTS)
+        point = self._dice.choice([point for point in POINTS if self._armed[point] == least])
+        self._armed[point] += 1
+        return point
+
+    def _submit_more(self, cycle: int) -> None:
+        more = partial(_submit_more, self.options, f"http://127.0.0.1:{self._port}", cycle // SUBMIT_EVERY * SUBMITS)
+        if processes.wait_end(processes.fork(more, self.options.log), 60.0) != 0:
+            self.log.faults.append(f"the submits of cycle {cycle} were not registered; see {self.options.log}")
 
     def _bury(self, life: Life, code: int | None) -> None:
         """Kills what has not died by itself, and writes down how it ended."""
@@ -219,6 +234,10 @@ _LEFT = {
 
 def _populate(options: Options, base: str) -> None:
     asyncio.run(populate(options, base))
+
+
+def _submit_more(options: Options, base: str, first: int) -> None:
+    asyncio.run(submit_more(options, base, first))
 
 
 def _live(options: Options, port: int, number: int, trap: Trap) -> None:

@@ -31,6 +31,8 @@ POINTS = (
 STOP_POINTS = ("commit_operation.before", "operation.before_send", "delivery.before_act")
 """Where a worker is stopped for longer than its lease, in turn: it wakes with an answer that is no longer its own to write, or with
 a request or a message that it must not send any more."""
+SUBMITS, SUBMIT_EVERY = 20, 8
+"""So many jobs are submitted in each eighth cycle, every other one towards a provider that honours no key."""
 ENDLESS_BUDGET = 1_000_000
 
 
@@ -71,11 +73,6 @@ class Options:
     def small_budgets(self) -> int:
         """Operations with a budget of 3 to 6 requests, spread over the whole time."""
         return max(6, self.cycles // 4)
-
-    @property
-    def submits(self) -> int:
-        """Jobs that are submitted first, spread over the whole time, every other one without a key: enough for the kills at their points."""
-        return max(20, self.cycles)
 
     @property
     def endings(self) -> int:

@@ -20,7 +20,7 @@ from sereno.ports import NewOperation, NewSubmit, PoolLimits
 from sereno.store.definitions import Definitions
 from sereno.store.executor import InlineExecutor
 from sereno.store.open import open_store
-from sereno.testing.killing.options import ENDLESS_BUDGET, Options
+from sereno.testing.killing.options import ENDLESS_BUDGET, SUBMITS, Options
 
 WHO = Principal(user="kill")
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -69,7 +69,7 @@ async def populate(options: Options, base: str) -> None:
     clock, ids = SystemClock(), SystemIds()
     store = open_store(options.database, clock=clock, ids=ids, executor=InlineExecutor)
     definitions = Definitions(store.executor, clock=clock, ids=ids)
-    action = ActionRef("tell", "webhook", {"url": f"{base}/hook", "unsigned": True}, Policy.KEYED, pool=host_pool(base))
+    action = _tell(base)
     for pool in (host_pool(base), _provider_pool(base)):
         await definitions.set_pool(WHO, pool, _WIDE)
     start = clock.now() + timedelta(seconds=1)
@@ -84,10 +84,23 @@ async def populate(options: Options, base: str) -> None:
     for number in range(options.endings):
         at = start + timedelta(seconds=options.expected_s * number / options.endings)
         await definitions.register(WHO, _operation(f"end{dice.randint(2, 6)}-{number}", base, action, at))
-    for number in range(options.submits):
-        at = start + timedelta(seconds=options.expected_s * number / options.submits)
-        await definitions.register(WHO, _submit(number, base, action, at))
     await store.close()
+
+
+async def submit_more(options: Options, base: str, first: int) -> None:
+    """Registers some submits more, due within the next seconds: as long as workers are killed there are jobs to be started."""
+    clock, ids = SystemClock(), SystemIds()
+    store = open_store(options.database, clock=clock, ids=ids, executor=InlineExecutor)
+    definitions = Definitions(store.executor, clock=clock, ids=ids)
+    start = clock.now()
+    for number in range(SUBMITS):
+        at = start + timedelta(seconds=0.3 * number)
+        await definitions.register(WHO, _submit(first + number, base, _tell(base), at))
+    await store.close()
+
+
+def _tell(base: str) -> ActionRef:
+    return ActionRef("tell", "webhook", {"url": f"{base}/hook", "unsigned": True}, Policy.KEYED, pool=host_pool(base))
 
 
 def _provider_pool(base: str) -> str:

@@ -99,6 +99,7 @@ def _gate(port: int, address: str) -> Gate:
 
 def _kit(options: Options, store: Store, gate: Gate, trap: Trap) -> Kit:
     mutant = MUTANTS.get(options.mutant)
+    executor: Any = store.executor
     trapped: Any = TrappedStore(store.work if mutant is None else mutant(store.work), store.executor, trap)
     clock = SystemClock()
     reads = Reads(store.executor, clock=clock)
@@ -108,7 +109,7 @@ def _kit(options: Options, store: Store, gate: Gate, trap: Trap) -> Kit:
 
     def point(name: str) -> None:
         if name != "claim.done" or trapped.claimed:
-            trap.spring(name)
+            trap.spring(name, writing=executor._writer._busy)
 
     return Kit(
         store=trapped,
