@@ -50,8 +50,7 @@ Instant = tuple[float, float]
 
 
 def _instant(claim: Claim) -> Instant:
-    counted = claim.row.straight / 1e6
-    return (counted if claim.row.true is None else claim.row.true / 1e6), counted
+    return claim.row.instant / 1e6, claim.row.straight / 1e6
 
 
 def _over(instants: Sequence[Instant], held: _Held) -> float:

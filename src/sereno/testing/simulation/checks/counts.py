@@ -83,9 +83,8 @@ def _reasons(world: Evidence) -> Sequence[_Reason]:
 
 def _excused(world: Evidence, case: Case, claim: Claim, reasons: Sequence[_Reason]) -> bool:
     """Something happened to whoever had claimed it, or a person's decision took it away, or the world ended in the middle of it."""
-    claimed = claim.row.straight if claim.row.true is None else claim.row.true
-    since = claimed - _SLACK
-    until = claimed + claim.until - claim.row.at + 2 * round(world.times.lease.total_seconds() * 1_000_000) + _SLACK
+    since = claim.row.instant - _SLACK
+    until = claim.row.instant + claim.until - claim.row.at + 2 * round(world.times.lease.total_seconds() * 1_000_000) + _SLACK
     if any(one.process in ("", claim.worker) and one.since <= until and one.until >= since for one in reasons):
         return True
     return claim is case.claims[-1] or any(row.word and row.seq > claim.row.seq for row in case.rows)

@@ -31,8 +31,9 @@ def in_time(world: Evidence) -> Iterator[str]:
             if "draw" not in row.facts or row.facts.get("state_before") not in LIVE or row.facts.get("state") in LIVE:
                 continue
             ends = [int(end) for name in ("deadline_at", "business_deadline_at") if (end := row.facts.get(name)) is not None]
-            late = min(row.at - min(ends), row.straight - calm) if ends else 0
-            if late > grace and not world.set_back:
+            true = row.straight if row.true is None else row.true
+            late = min(row.at - min(ends), true - calm) if ends else 0
+            if late > grace and (row.true is not None or not world.set_back):
                 yield f"I10 {case.id}: stopped {late / 1e6:.0f} s after its deadline"
 
 

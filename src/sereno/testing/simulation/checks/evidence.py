@@ -45,6 +45,11 @@ class Row:
         return self.at - self.moved
 
     @property
+    def instant(self) -> int:
+        """True time, in microseconds: exact where the world wrote it down, else to a minute."""
+        return self.straight if self.true is None else self.true
+
+    @property
     def settles(self) -> bool:
         """A claimed run ended here: decided, given back or parked."""
         return "draw" in self.facts or self.facts.get("decision") in ("released", "parked") or "outcome" in self.facts

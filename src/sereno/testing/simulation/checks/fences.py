@@ -103,8 +103,8 @@ def taken_over(world: Evidence) -> Iterator[str]:
     calm = to_micros(world.calm)
     for subject, claims in world.claims.items():
         for claim, following in zip(claims, claims[1:], strict=False):
-            until = claim.until - claim.row.moved
+            until = claim.row.instant + claim.until - claim.row.at
             if claim.settled is None and until > calm and following.row.facts.get("taken_over"):
-                over = timedelta(microseconds=following.row.straight - until)
+                over = timedelta(microseconds=following.row.instant - until)
                 if over > late:
                     yield f"I31 {subject}: taken over {over} after the lease of run {claim.row.run} ended"

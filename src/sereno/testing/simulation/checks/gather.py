@@ -147,9 +147,6 @@ def _owner(request: Request, cases: Sequence[Case], since: Mapping[str, datetime
         return max(earlier, key=lambda case: since.get(case.id, request.at), default=None)
     at = to_micros(request.at)
     near = [
-        (abs(claim.row.straight - at), case.id, case)
-        for case in cases
-        for claim in case.claims
-        if claim.worker == request.process
+        (abs(claim.row.instant - at), case.id, case) for case in cases for claim in case.claims if claim.worker == request.process
     ]
     return min(near, key=lambda one: one[:2])[2] if near else None
