@@ -1,6 +1,6 @@
 """What the parts of one world stand on, and its event log."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -35,8 +35,6 @@ class Ground:
     coverage: Coverage = field(default_factory=Coverage)
     violations: list[str] = field(default_factory=list)
     lives: list[Process] = field(default_factory=list)
-    passed: Counter[str] = field(default_factory=Counter)
-    """How often each crash point was passed before the calm."""
     pauses: Sequence[float] = (0.0, 0.5, 5.0, 40.0, 300.0)
     """The longest that a process is away before it is started again: one of these seconds."""
     true_at: dict[int, datetime] = field(default_factory=dict)

@@ -138,16 +138,12 @@ class Worker:
     def _hooks(self, process: Process) -> Hooks:
         ground = self._ground
         self.clock = ProcessClock(ground.host, process, self._skew(), ground.dice.uniform(0.0, 1e6))
-        plan, note, passed, at = ground.plan, ground.note, ground.passed, ground.options.crash_at
+        plan, note = ground.plan, ground.note
 
         def point(name: str) -> None:
             process.alive()
             note(process.name, name)
-            if plan.calm:
-                return
-            passed[name] += 1
-            wanted = at is not None and at == (name, passed[name])
-            if plan.dies(process.name, name) or wanted:
+            if not plan.calm and plan.dies(process.name, name):
                 self._die(process, name)
 
         return Hooks(process.name, self.clock, point)

@@ -61,8 +61,6 @@ class Options:
     """Where given, only these kinds are drawn: `group.name`."""
     without: frozenset[str] = frozenset()
     """Kinds that are never drawn (shrinking)."""
-    crash_at: tuple[str, int] | None = None
-    """Where given: the process that passes this point for the n-th time in this world dies there, besides what is drawn."""
 
 
 @dataclass(frozen=True, slots=True)

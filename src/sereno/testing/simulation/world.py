@@ -201,7 +201,6 @@ class World:
             wasted=on_wire.wasted,
             coverage=coverage,
             log=ground.log() if found else (),
-            figures=dict(ground.passed),
         )
 
     def _trace(self, lived: Lived) -> str:
