@@ -88,7 +88,6 @@ class Defining(RuleBasedStateMachine):
         self.asked = 0
         self.trouble: str | int | None = None
         self.seen_states: dict[str, str] = {}
-        self.most_used: dict[str, int] = {}
         self.journals: dict[str, list[Any]] = {}
         self.pages: tuple[list[str], set[str]] | None = None
         self.anna = ANNA

@@ -169,10 +169,7 @@ class StoreMachine(Working):
     def _check_counters(self, operation: Operation, row: OperationRow) -> None:
         """I1: counted before it is sent, and never above what is allowed."""
         spend = operation.spend
-        assert spend.status_requests == row.used <= operation.allowance.max_status_requests or row.used <= self.most_used.get(
-            row.id, 0
-        )
-        self.most_used[row.id] = max(self.most_used.get(row.id, 0), row.used)
+        assert spend.status_requests == row.used <= operation.allowance.max_status_requests
         assert (spend.transport_failures, spend.throttles) == (row.failures, row.throttles)
         assert operation.next_poll_at == row.next_look
         stored = (
