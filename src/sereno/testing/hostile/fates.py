@@ -102,12 +102,37 @@ class DicedFates:
         return (None, draw_wait(self._dice, now)) if likely or self._dice.random() < 0.1 else (None, NO_WAIT)
 
 
+class _Turns:
+    """Kinds that take turns: a world begins where its seed says, so that over many worlds each strikes about as often as any other."""
+
+    def __init__(self, kinds: Sequence[str], seed: int) -> None:
+        self._kinds = list(kinds)
+        Random(f"turns:{seed % _ORDERS}").shuffle(self._kinds)
+        self._next = int(seed // _ORDERS * _GOLDEN * len(self._kinds))
+
+    def present(self) -> Sequence[str]:
+        """Whose turn it is; empty where there are no kinds."""
+        return self._kinds[self._next % len(self._kinds) :][:1] if self._kinds else ()
+
+    def over(self) -> None:
+        """It has struck."""
+        self._next += 1
+
+
+_ORDERS = 8
+_GOLDEN = 0.6180339887498949
+"""Multiples of it leave even gaps on a circle."""
+
+
 class PlannedFates:
     """By the plan of a world, which counts what struck and ends it all when it is calm. `least` is the smallest share of looks with a
     fault, in a world that has any: there are many kinds, and few looks."""
 
-    def __init__(self, plan: Plan, dice: Random, outages: Sequence[tuple[datetime, datetime]], *, least: float = 0.0) -> None:
+    def __init__(
+        self, plan: Plan, dice: Random, outages: Sequence[tuple[datetime, datetime]], *, least: float = 0.0, seed: int = 0
+    ) -> None:
         self._plan, self._dice, self._least = plan, dice, least
+        self._turns = _Turns([name for name in LOOKS if name not in ENDED and plan.knows(Group.LOOK, name)], seed)
         self.outages = list(outages)
         """Windows in which the host may answer nobody; one that does not come about is taken out when it begins."""
         self.struck: list[tuple[datetime, datetime]] = []
@@ -133,14 +158,13 @@ class PlannedFates:
             job.lasting = (name, left - 1) if left > 1 else None
             self._plan.struck[f"{Group.LOOK}.{name}"] += 1
             return name
-        among = LOOKS
-        if not ended or job.word == "running":
-            among = [name for name in LOOKS if name not in ENDED]
-        elif self._dice.random() < 0.4:
-            among = [name for name in ENDED if name != "result later" or job.word == "done"]
-        fault = self._plan.draw(Group.LOOK, among, share=self._plan.share(Group.LOOK, self._least))
-        if fault == "result later" and job.word != "done":
-            fault = "regress"
+        share = self._plan.share(Group.LOOK, self._least)
+        if ended and job.word != "running" and self._dice.random() < 0.4:
+            fault = self._plan.draw(
+                Group.LOOK, [name for name in ENDED if name != "result later" or job.word == "done"], share=share
+            )
+        elif (fault := self._plan.draw(Group.LOOK, self._turns.present(), share=share)) is not None:
+            self._turns.over()
         if fault is not None and fault in LASTING:
             more = self._dice.randrange(LASTING[fault])
             job.lasting = (fault, more) if more else None

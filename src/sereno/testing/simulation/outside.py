@@ -68,7 +68,7 @@ class Outside:
         self.dice = Random(f"outside:{options.seed}")
         began, seed = clock.now(), options.seed
         least = self.dice.choice(_LEAST)
-        self.fates = PlannedFates(plan, Random(f"fates:{seed}"), self._outages(began), least=least)
+        self.fates = PlannedFates(plan, Random(f"fates:{seed}"), self._outages(began), least=least, seed=seed)
         self.provider = HostileProvider(Hostile(seed=seed), clock, self.fates)
         self.received = ReceiverBook()
         self.acted = PeopleBook()

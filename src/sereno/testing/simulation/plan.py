@@ -30,11 +30,15 @@ class Plan:
         if dice.random() >= chance:
             return None
         name = dice.choice(among)
-        kind = f"{group}.{name}"
-        if kind in self._options.without or (self._options.kinds is not None and kind not in self._options.kinds):
+        if not self.knows(group, name):
             return None
-        self.struck[kind] += 1
+        self.struck[f"{group}.{name}"] += 1
         return name
+
+    def knows(self, group: Group, name: str) -> bool:
+        """Whether the options let this kind strike."""
+        kind = f"{group}.{name}"
+        return kind not in self._options.without and (self._options.kinds is None or kind in self._options.kinds)
 
     def dies(self, process: str, point: str) -> bool:
         """True where the process dies at this point. Asked at every named point before the calm, in the order in which they are passed."""
