@@ -77,19 +77,17 @@ def test_I30_a_process_whose_database_is_taken_away_says_so_and_ends(
 def test_I30_nothing_is_sent_on_a_database_that_cannot_be_written(
     tmp_path_factory: pytest.TempPathFactory, place: Place, world: World, what: str
 ) -> None:
-    """A file, or a folder, without the right to write: `once` ends with one sentence; `up` does, or stays and says so; nothing is sent."""
+    """A file, or a folder, without the right to write: `up` says so in one sentence, whether it ends or stays, and sends nothing."""
     place.settle({"p0": "1s"})
     world.add("p0")
     place.register(JOBS)
     assert sereno(place.folder, "apply").returncode == 0
     path = place.database if what == "file" else place.folder
     path.chmod(path.stat().st_mode & ~0o222)
-    done = sereno(place.folder, "once", obeys_modes=True)
-    assert (done.returncode, "Traceback" in done.stderr) == (7, False), done
-    assert READ_ONLY in done.stderr, done.stderr
     log = tmp_path_factory.mktemp("log") / "up.log"
     with started([*SERENO, "up"], place.folder, log, obeys_modes=True) as running:
         until(lambda: READ_ONLY in running.said(), PATIENCE_S, "the warning")
+        assert "Traceback" not in running.said()
     assert world.entries == []
     for one in (place.folder, *place.folder.glob("sereno.db*")):  # SQLite gives its side files the mode of the file
         one.chmod(0o700)

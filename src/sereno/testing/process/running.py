@@ -1,6 +1,5 @@
 """Starts, stops and looks at the processes of a test."""
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from sereno.testing.process.world import until
 SERENO = (sys.executable, "-m", "sereno.faces.cli.main")
 PATIENCE_S = 90.0
 """How long a step of a real process may take before the test gives up."""
-_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE = 24, 1
+_WITHOUT_OVERRIDE = ("setpriv", "--bounding-set", "-dac_override", "--")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +97,13 @@ def started(
     """One process; it is killed if the test leaves it behind. `obeys_modes`: file modes hold for it even where it runs as root."""
     with log.open("a") as file:
         process = subprocess.Popen(
-            command,
+            _obeying(command) if obeys_modes else command,
             cwd=folder,
             env={**os.environ, **(more or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=file,
             text=True,
-            preexec_fn=_obey_modes if obeys_modes else None,
         )
     with process:
         try:
@@ -114,19 +112,14 @@ def started(
             process.kill()
 
 
-def _obey_modes() -> None:
-    """Takes the right to pass over file modes out of what the next program may ever have (capabilities(7)); not root needs nothing."""
-    if os.geteuid() == 0:
-        ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, 0, 0, 0)
+def _obeying(command: Sequence[str]) -> Sequence[str]:
+    """The command without root's right to pass over file modes (capabilities(7)); who is not root has none."""
+    return [*_WITHOUT_OVERRIDE, *command] if os.geteuid() == 0 else command
 
 
 def sereno(folder: Path, *arguments: str, obeys_modes: bool = False) -> "subprocess.CompletedProcess[str]":
     """One command to its end."""
+    command = [*SERENO, *arguments]
     return subprocess.run(
-        [*SERENO, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        preexec_fn=_obey_modes if obeys_modes else None,
+        _obeying(command) if obeys_modes else command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S
     )
