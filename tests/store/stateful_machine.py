@@ -124,7 +124,10 @@ class Defining(RuleBasedStateMachine):
             self.ground.trouble(None)
 
     def picked(self, number: int) -> tuple[Handed, Row]:
-        handed = self.handed[-1 - number % min(len(self.handed), 8)]
+        """Mostly work that is still held, else what was handed out last, late or not."""
+        live = [handed for handed in self.handed if self.model.fence_holds(handed.work, self.model.row(subject_of(handed.work)))]
+        some = live if live and number % 4 else self.handed[-8:]
+        handed = some[-1 - number % len(some)]
         return handed, self.model.row(subject_of(handed.work))
 
     def some(self, rows: dict[str, Any], number: int) -> Any:
