@@ -26,6 +26,8 @@ class End:
     """By (action, key): how often it took effect at its receiver."""
     unclear: frozenset[str]
     """Keys of the deliveries that are shown as unknown."""
+    resent: frozenset[str]
+    """Keys of those that people sent again."""
 
 
 def end_of(lived: Lived) -> End:
@@ -45,12 +47,15 @@ def end_of(lived: Lived) -> End:
         counted[delivery.effect.action.type, _named(delivery.effect.dedupe_key, names)] += 0
     for arrival in lived.outside.received.arrivals:
         counted[arrival.action, _named(arrival.key, names)] += arrival.effect
+    again = {act.subject for act in people.acts if act.accepted and act.word == "retry_delivery"}
+    resent = [one.effect.dedupe_key for one in lived.persisted.deliveries if one.id in again]
     unclear = [one.effect.dedupe_key for one in lived.persisted.deliveries if one.state is DeliveryState.AMBIGUOUS]
     return End(
         states,
         {ref: len(order.jobs) for ref, order in lived.outside.provider.orders.items()},
         dict(counted),
         frozenset(_named(key, names) for key in unclear),
+        frozenset(_named(key, names) for key in resent),
     )
 
 
@@ -84,21 +89,25 @@ def differences(scenario: Scenario, whole: End, after: End) -> Iterator[str]:
             if count != whole.jobs.get(ref, 0)
         )
     if not other:
-        yield from _effects(whole, after)
+        yield from _effects(scenario, whole, after)
 
 
-def _effects(whole: End, after: End) -> Iterator[str]:
+def _effects(scenario: Scenario, whole: End, after: End) -> Iterator[str]:
     keys: Sequence[tuple[str, str]] = sorted({*whole.effects, *after.effects})
     for action, key in keys:
+        if scenario.or_questions and ":escalated-" in key:
+            continue
         before, now = whole.effects.get((action, key)), after.effects.get((action, key))
         if before is None or now is None:
             yield f"END {key}: {'no such effect' if now is None else 'another effect'} than without it"
-        elif not _same(POLICIES[action], before, now, unclear=key in after.unclear):
+        elif not _same(POLICIES[action], before, now, unclear=key in after.unclear, resent=key in after.resent):
             yield f"END {key}: took effect {now} times, and without it {before} times"
 
 
-def _same(policy: Policy, before: int, now: int, *, unclear: bool) -> bool:
-    """At most once may be in doubt instead; at least once may be repeated once."""
+def _same(policy: Policy, before: int, now: int, *, unclear: bool, resent: bool) -> bool:
+    """At most once may be in doubt instead, and is sent again by people alone; at least once may be repeated once."""
     if policy is Policy.AT_LEAST_ONCE:
         return min(before, 1) <= now <= before + 1
-    return now == before or (policy is Policy.AT_MOST_ONCE and unclear and now <= 1)
+    if policy is Policy.AT_MOST_ONCE and (unclear or resent):
+        return now <= 1 + resent
+    return now == before

@@ -35,8 +35,8 @@ class ScriptedFates(PlannedFates):
         self._script = plan
 
     def connection(self) -> float:
-        """A moment."""
-        return _CONNECTED_S
+        """The seconds of the next of `connects`; a moment where there is none."""
+        return float(self._script.take("connects", Group.LOOK) or _CONNECTED_S)
 
     def look(self, job: Job, *, ended: bool) -> str | None:
         """The next of `looks`."""

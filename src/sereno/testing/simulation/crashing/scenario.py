@@ -61,7 +61,7 @@ class Scenario:
     polls: Sequence[PollOf] = ()
     acts: Sequence[ActOf] = ()
     faults: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By `looks`, `submits`, `cancels`, `waits`, `hints`, `deliveries`, `reads`."""
+    """By `looks`, `submits`, `cancels`, `waits`, `hints`, `deliveries`, `reads`, and `connects`: seconds until a connection stands."""
     outage: tuple[float, float] | None = None
     """Seconds between which the provider's host answers nobody but with 503."""
     answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -70,10 +70,14 @@ class Scenario:
     slots: int = 4
     until: float = 0.0
     """The scenario goes on for at least so many seconds: polls have no end of their own."""
+    awake: float = 0.0
+    """Seconds from the beginning in which the host does not sleep, though nothing is due."""
     end: Sequence[str] = ()
     """How each operation ends without a crash: its state, and in brackets what people were asked meanwhile."""
     or_ends: Sequence[str] = ()
     """Other ends that a crash or an error of the database may lead to, one of these for any operation."""
+    or_questions: bool = False
+    """A crash wastes a request, and people may be asked once more or less."""
     or_jobs: bool = False
     """A crash may leave another number of jobs at the provider than without it: nobody can know whether a submit arrived."""
 

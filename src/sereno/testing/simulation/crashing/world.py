@@ -48,6 +48,7 @@ class CrashWorld(World):
         super().__init__(options, plan=self.plan, outside=scripted(scenario))
         self.ground.pauses = PAUSES
         self.end: End | None = None
+        self._scenario = scenario
 
     async def _while_awake(self) -> None:
         outside = self.ground.outside
@@ -79,6 +80,8 @@ class CrashWorld(World):
         instants = [one for one in due if one is not None]
         if not outside.over():
             instants.append(outside.next_act())
+        if self.ground.loop.true() < self._scenario.awake:
+            return
         ahead = (min(instants) - self.ground.host.now()).total_seconds() if instants else 0.0
         if ahead > 2 * ROUND_S:
             self._fate.sleep(ahead - ROUND_S)
