@@ -13,7 +13,7 @@ by its number, and then the cool-down of its claim has to hold instead.
 | I5 | waits.believed |
 | I6 | gaps.smallest |
 | I7 | gaps.after_a_pause, bursts.pools, bursts.ticks |
-| I8 | fences.stale, fences.overlapping_runs |
+| I8 | fences.stale, fences.overlapping_runs, fences.given_up |
 | I9 | fences.overlaps |
 | I10 | endings.ended, endings.in_time |
 | I11, I12 | endings.moves |
@@ -33,8 +33,11 @@ by its number, and then the cool-down of its claim has to hold instead.
 | I31 | fences.recovered, fences.taken_over |
 | P01 | polls.told, polls.up_to_date |
 | P04 | polls.cursors |
+| P05 | pace.versions |
+| P06 | journal.kept_runs |
 | P07 | polls.told |
-| P10 | polls.waits |
+| P09 | pace.paused |
+| P10 | polls.waits, pace.spared |
 | W05 | endings.strangers |
 | W20 | persons.answers |
 | W21 | submits.submitted |
@@ -58,6 +61,7 @@ from sereno.testing.simulation.checks import (
     fences,
     gaps,
     journal,
+    pace,
     persons,
     polls,
     submits,
@@ -84,6 +88,7 @@ CHECKS: Sequence[tuple[tuple[str, ...], Check]] = (
     (("I7",), bursts.ticks),
     (("I8",), fences.stale),
     (("I8",), fences.overlapping_runs),
+    (("I8",), fences.given_up),
     (("I9",), fences.overlaps),
     (("I31",), fences.recovered),
     (("I31",), fences.taken_over),
@@ -116,6 +121,10 @@ CHECKS: Sequence[tuple[tuple[str, ...], Check]] = (
     (("P01", "P07", "I17"), polls.told),
     (("P01",), polls.up_to_date),
     (("P10", "I4"), polls.waits),
+    (("P05",), pace.versions),
+    (("P09",), pace.paused),
+    (("P10",), pace.spared),
+    (("P06",), journal.kept_runs),
 )
 
 NOT_HERE: Mapping[str, tuple[str, str]] = {

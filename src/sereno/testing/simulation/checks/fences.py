@@ -108,3 +108,11 @@ def taken_over(world: Evidence) -> Iterator[str]:
                 over = timedelta(microseconds=following.row.instant - until)
                 if over > late:
                     yield f"I31 {subject}: taken over {over} after the lease of run {claim.row.run} ended"
+
+
+def given_up(world: Evidence) -> Iterator[str]:
+    """I8: what was settled or given back is held by nobody: whoever claims it next takes nothing over."""
+    for subject, claims in world.claims.items():
+        for claim, following in zip(claims, claims[1:], strict=False):
+            if claim.settled is not None and following.row.facts.get("taken_over"):
+                yield f"I8 {subject}: run {following.row.run} took over run {claim.row.run}, which had been settled"

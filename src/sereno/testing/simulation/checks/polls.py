@@ -65,10 +65,12 @@ def told(world: Evidence) -> Iterator[str]:
         if delivery.effect.source_object_id is not None:
             keys.setdefault(delivery.effect.subject, set()).add(delivery.effect.dedupe_key)
     for poll, feed, stored in _polls(world):
-        actions = [str(action["name"]) for action in specs.get(poll["id"], {}).get("actions", ())]
+        spec = specs.get(poll["id"], {})
+        actions = [str(action["name"]) for action in spec.get("actions", ())]
         if poll["state"] == "removed" or int(poll["condition_version"]) != 1:
             continue
-        may, must = _keys(poll, feed, stored, actions)
+        first = 2 if spec.get("baseline", True) else 1
+        may, must = _keys(poll, stored, actions, first=None if first == 2 and _paged(feed) else first)
         have = keys.get(poll["id"], set())
         for key in sorted(must - have):
             yield f"P01 {poll['id']}: the stored change {key} was never told"
@@ -76,10 +78,9 @@ def told(world: Evidence) -> Iterator[str]:
             yield f"P07 {poll['id']}: {key} was told, and no stored version has that key"
 
 
-def _keys(poll: Facts, feed: Feed, stored: Mapping[str, Facts], actions: Sequence[str]) -> tuple[set[str], set[str]]:
-    """The keys that may be told, and those that must. First versions may be the baseline, and so may be what came between its pages."""
+def _keys(poll: Facts, stored: Mapping[str, Facts], actions: Sequence[str], *, first: int | None) -> tuple[set[str], set[str]]:
+    """The keys that may be told, and those that must: of versions from `first` on; None = of none."""
     may, must = set[str](), set[str]()
-    paged = any(reading.more for reading in feed.readings)
     for thing, row in stored.items():
         for number in range(1, int(row["version"]) + 1):
             for action in actions:
@@ -93,9 +94,20 @@ def _keys(poll: Facts, feed: Feed, stored: Mapping[str, Facts], actions: Sequenc
                     condition_version=int(poll["condition_version"]),
                 )
                 may.add(key)
-                if number > 1 and not paged:
+                if first is not None and number >= first:
                     must.add(key)
     return may, must
+
+
+def _paged(feed: Feed) -> bool:
+    """The baseline may have come in pages: what changed between two of them is no news either."""
+    asked = {reading.cursor: place for place, reading in enumerate(feed.readings)}
+    for place, reading in enumerate(feed.readings):
+        if reading.more:
+            return True
+        if _good(reading) and asked.get(reading.next_cursor, -1) > place:
+            return False  # committed, since a later reading came with its cursor
+    return False
 
 
 def up_to_date(world: Evidence) -> Iterator[str]:

@@ -77,6 +77,11 @@ def _let_pass(case: Case, look: Request, row: Row) -> bool:
     seen = row.facts.get("observation") or {}
     if row.facts.get("edited") or (case.patient and look.ends_as == "done" and int(row.facts.get("steady", 0)) < STEADY):
         return True
+    moved = any(
+        one.word == "contract_changed" or one.facts.get("contract_digest_before") for one in case.rows if one.seq < row.seq
+    )
+    if moved and look.fault == "unknown state" and seen.get("kind") == "pending":
+        return True  # the version that a person moved it to knows this word
     granted = any(one.facts.get("verb") == "treat_as_pending" for one in case.rows if one.seq < row.seq)
     return bool(seen.get("tolerated")) or (granted and seen.get("kind") == "unknown_state")
 
