@@ -67,7 +67,8 @@ def stopped(world: Evidence) -> Iterator[str]:
         committed = case.committed()
         for at, look in enumerate(case.looks):
             row = committed.get(look.number)
-            if row is None or not (look.stops or look.ends_as) or look.tolerable or _let_pass(case, look, row):
+            stops = row is not None and (look.stops or look.ends_as) and not look.tolerable
+            if row is None or not stops or _let_pass(case, look, row) or _known_since(world, case, look, row):
                 continue
             yield from _asked_again(case, look, row, case.looks[at + 1 :])
 
@@ -77,13 +78,16 @@ def _let_pass(case: Case, look: Request, row: Row) -> bool:
     seen = row.facts.get("observation") or {}
     if row.facts.get("edited") or (case.patient and look.ends_as == "done" and int(row.facts.get("steady", 0)) < STEADY):
         return True
-    moved = any(
-        one.word == "contract_changed" or one.facts.get("contract_digest_before") for one in case.rows if one.seq < row.seq
-    )
-    if moved and look.fault == "unknown state" and seen.get("kind") == "pending":
-        return True  # the version that a person moved it to knows this word
     granted = any(one.facts.get("verb") == "treat_as_pending" for one in case.rows if one.seq < row.seq)
     return bool(seen.get("tolerated")) or (granted and seen.get("kind") == "unknown_state")
+
+
+def _known_since(world: Evidence, case: Case, look: Request, row: Row) -> bool:
+    """A later version of the contract, which people had published by then, knows the word that the first one does not."""
+    if look.fault != "unknown state" or (row.facts.get("observation") or {}).get("kind") != "pending":
+        return False
+    acts = world.people.taken(case.operation.contract, "publish")
+    return any(act.at <= look.at for act in acts)
 
 
 def _asked_again(case: Case, look: Request, row: Row, later: Sequence[Request]) -> Iterator[str]:
