@@ -45,6 +45,7 @@ _PENDING = (
     " UNION ALL SELECT due FROM delivery WHERE state IN ('queued', 'sending')"
     " UNION ALL SELECT lease_until FROM operation WHERE state IN ('submitting', 'waiting') AND lease_until IS NOT NULL)"
 )
+_POLLS = "SELECT min(due) FROM poll WHERE state = 'active'"
 
 
 class World:
@@ -153,9 +154,12 @@ class World:
         round_s, grace = tick + 5, 2 * times.lease.total_seconds() + tick + 60
         for _ in range(MOST_ROUNDS):
             await asyncio.sleep(round_s)
-            due = await self._next_due()
+            due = await self._next_due(_PENDING)
             if due is None:
-                break
+                polls = await self._next_due(_POLLS)
+                if polls is None or polls >= ground.host.now():
+                    break
+                continue
             ahead = (due - ground.host.now()).total_seconds()
             if ahead > round_s:
                 self._fate.sleep(ahead - 5)
@@ -163,8 +167,8 @@ class World:
                 break
         ground.note("", "everything must have ended")
 
-    async def _next_due(self) -> datetime | None:
-        row = await self.ground.database.read(lambda connection: connection.execute(_PENDING).fetchone())
+    async def _next_due(self, query: str) -> datetime | None:
+        row = await self.ground.database.read(lambda connection: connection.execute(query).fetchone())
         return None if row[0] is None else from_micros(row[0])
 
     async def _read_back(self, began: datetime) -> Lived:
