@@ -6,7 +6,7 @@ CHUNKS ?= 1
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: sim-long mutants servers conformance setup-conformance fleet hostile help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
+.PHONY: sim-long crashes mutants servers conformance setup-conformance fleet hostile help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -v '## -' | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ sim: setup ## 1,000 fresh simulated worlds and all that failed once; make sim SE
 
 sim-long: setup ## go on with the 20,000 worlds of a release, 9 minutes a chunk (CHUNKS=n); the last line is JSON
 	@$(PY) -m sereno.testing.simulation long --chunks $(CHUNKS) --report docs/reference/simulation-long.jsonl --page docs/reference/simulation-long.md
+
+crashes: setup ## a process dies at every crash point of 40 scenarios (PART=3/10, PART=rotating: a tenth); the last line is JSON
+	@$(PY) -m sereno.testing.simulation.crashing $(if $(PART),--part $(PART))
 
 mutants: setup ## hunt the planted bugs in the simulated world; the last line is JSON
 	@$(PY) -m sereno.testing.simulation.mutants
