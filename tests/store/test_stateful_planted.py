@@ -57,16 +57,6 @@ def requests_are_not_counted(patch: Patch) -> None:
     sql(patch, "claim", "take_operation", ("status_requests_used = n.used", "status_requests_used = status_requests_used"))
 
 
-def hops_are_free(patch: Patch) -> None:
-    """I1: a hop is followed and not counted."""
-    sql(
-        patch,
-        "commit",
-        "reserve_hop",
-        ("SET status_requests_used = status_requests_used + 1", "SET status_requests_used = status_requests_used"),
-    )
-
-
 def leases_are_taken_early(patch: Patch) -> None:
     """I8: a row is handed out again while its lease lives."""
     sql(patch, "claim", "take_delivery", ("due = n.until", "due = n.scheduled_for"))
@@ -140,7 +130,7 @@ def pages_skip(patch: Patch) -> None:
 
 
 PLANTED: list[Plant] = [
-    old_fences_commit, old_polls_commit, requests_are_not_counted, hops_are_free, leases_are_taken_early, pools_have_no_end,
+    old_fences_commit, old_polls_commit, requests_are_not_counted, leases_are_taken_early, pools_have_no_end,
     the_same_key_twice, effects_are_dropped, edited_steps_decide, edited_polls_fire, doubt_is_forgotten, pools_sleep,
     changes_keep_the_fence, pages_skip,
 ]  # fmt: skip
