@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -343,6 +343,25 @@ async def test_W13_a_deadline_stays_and_no_plan_is_put_behind_it() -> None:
     stage.later(HOUR)
     (closing,) = await stage.claim()
     assert isinstance(closing, OperationWork) and not closing.operation.reserved, "closed without a request"
+
+
+async def test_I4_a_claim_that_would_close_leaves_no_look_inside_a_wait_when_the_clock_goes_back() -> None:
+    """A process that took an operation at its deadline dies, and the clock is set back: until the deadline comes again, nothing is sent."""
+    stage = Set()
+    operation = await stage.operation(deadline_at=stage.now + HOUR)
+    work = await stage.claim_operation()
+    asked = pending(work, stage.now, stage.now + 5 * HOUR, delay_source=DelaySource.PROVIDER_RETRY_AFTER)
+    await stage.work.commit_operation(work, replace(asked, due=stage.now + HOUR))
+    stage.later(HOUR)
+    (lost,) = await stage.claim()
+    assert isinstance(lost, OperationWork) and not lost.operation.reserved, "it only closes"
+    stage.host.set(-HOUR / 2)
+    stage.later(LEASE + MINUTE)
+    assert await stage.claim() == [], "its lease is over, and its deadline is half an hour away"
+    stage.later(HOUR / 2)
+    (closing,) = await stage.claim()
+    assert isinstance(closing, OperationWork) and not closing.operation.reserved
+    assert await stage.faults(operation) == []
 
 
 async def test_W35_a_question_ends_when_it_was_told_to_and_the_wait_behind_it_moves() -> None:

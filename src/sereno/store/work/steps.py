@@ -20,10 +20,12 @@ _SHIFTS = (
     "UPDATE poll SET due = min(due + :step, :far), scheduled_for = min(scheduled_for + :step, :far),"
     " lease_until = lease_until + :step WHERE state = 'active' AND due IS NOT NULL",
     # A deadline is an instant that somebody was told: it stays, and a plan is not put behind it. What is due at its deadline alone
-    # stays so: due sooner it would look, inside a wait that the provider asked for, or without a plan. A lease is not cut short.
+    # stays so: due sooner it would look, inside a wait that the provider asked for, or without a plan. A lease is not cut short; one
+    # that was taken to close at the deadline, and whose process is gone, is not taken over before its deadline or its plan comes again.
     "UPDATE operation SET scheduled_for = min(scheduled_for + :step, :far), lease_until = lease_until + :step,"
     " next_poll_at = min(next_poll_at + :step, :far), woken_at = woken_at + :step, due = CASE"
-    " WHEN lease_until IS NOT NULL THEN due + :step"
+    " WHEN lease_until IS NOT NULL THEN max(due + :step, coalesce("
+    "     min(next_poll_at + :step, deadline_at, coalesce(business_deadline_at, deadline_at)), due + :step))"
     " WHEN due > min(deadline_at, coalesce(business_deadline_at, deadline_at)) THEN min(due + :step, :far)"
     " WHEN due < min(deadline_at, coalesce(business_deadline_at, deadline_at))"
     "     THEN min(due + :step, deadline_at, coalesce(business_deadline_at, deadline_at))"
