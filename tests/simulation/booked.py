@@ -352,7 +352,21 @@ def world() -> Evidence:
     journal = {LOOKED: first_rows, ORDERED: second_rows, **_delivered(found)}
     polled = Written(POLL, 301)
     polled.add(3, "decision", 133, decision="run", status="ok", effects=[match_key(2)])
-    return written(found, {**journal, POLL: polled.rows})
+    written(found, {**journal, POLL: polled.rows})
+    found.rows = {**found.rows, "run": [*found.rows["run"], *_runs(found)]}
+    return found
+
+
+def _runs(found: Evidence) -> list[dict[str, Any]]:
+    """A record of each run of an operation or a delivery."""
+    runs = []
+    for subject, claims in found.claims.items():
+        for place, claim in enumerate(claims):
+            following = claims[place + 1].row.at if place + 1 < len(claims) else None
+            ended = claim.settled.at if claim.settled is not None else following
+            status = "abandoned" if claim.settled is None else "ok"
+            runs.append(_run(subject, claim.row.run, 0, None, status=status) | {"started_at": claim.row.at, "finished_at": ended})
+    return runs
 
 
 def written(found: Evidence, journal: Mapping[str, list[Row]]) -> Evidence:
