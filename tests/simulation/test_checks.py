@@ -21,6 +21,7 @@ from sereno.testing.simulation.checks import (
     fences,
     gaps,
     journal,
+    pace,
     persons,
     polls,
     submits,
@@ -293,6 +294,9 @@ BROKEN: tuple[tuple[Check, str, Break], ...] = (
     (journal.in_order, "I25", lambda found: without(found, LOOKED, 1, kind="intent")),
     (journal.sources, "W26", _facts(LOOKED, 1, delay_source=None)),
     (journal.kept_runs, "P06", lambda found: setattr(found, "rows", {**found.rows, "run": found.rows["run"][:4]})),
+    (pace.paused, "P09", lambda found: found.people.acts.append(Act(9, at(60), at(60), "pause_poll", "feed-0", True))),
+    (pace.spared, "P10", _then(_row("poll_spec", 0, spec='{"schedule": {"every_s": 3600}}'),
+                               _more(POLL, 2, "decision", 73, decision="run", status="failed", failures=1))),
     (polls.cursors, "P04", _row("poll_object", 0, content_hash="h1")),
     (polls.cursors, "P04", _unread),
     (polls.cursors, "P04", _row("poll", 0, cursor="7")),
@@ -397,6 +401,9 @@ HARMLESS: tuple[tuple[Check, str, Break], ...] = (
     (effects.received, "the receiver knew the key", _arrive("tell", "main:op_looked:succeeded:tell", 200, effect=False, attempt=2)),
     (polls.told, "the baseline came in pages",
      _then(_reading(0, more=True), lambda found: setattr(found, "deliveries", found.deliveries[:3]))),
+    (pace.paused, "somebody resumed it", lambda found: found.people.acts.extend(
+        Act(number, at(seconds), at(seconds), word, "feed-0", True)
+        for number, seconds, word in ((9, 60, "pause_poll"), (10, 100, "resume_poll")))),
     (polls.waits, "a person asked for a run",
      _then(_reading(2, at=at(80), host_at=at(80)),
            lambda found: found.people.acts.append(Act(9, at(75), at(75), "run_poll", "feed-0", True)))),
