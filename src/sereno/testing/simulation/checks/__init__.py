@@ -11,8 +11,8 @@ by its number, and then the cool-down of its claim has to hold instead.
 | I3 | counts.wasted |
 | I4 | waits.kept, waits.cooled_down, effects.waits, polls.waits |
 | I5 | waits.believed |
-| I6 | gaps.smallest |
-| I7 | gaps.after_a_pause, bursts.pools, bursts.ticks |
+| I6 | waits.smallest |
+| I7 | waits.after_a_pause, bursts.pools, bursts.ticks |
 | I8 | fences.stale, fences.overlapping_runs, fences.given_up |
 | I9 | fences.overlaps |
 | I10 | endings.ended, endings.in_time |
@@ -27,8 +27,8 @@ by its number, and then the cool-down of its claim has to hold instead.
 | I20 | persons.call_backs |
 | I21 | endings.moves, persons.one_end |
 | I22 | persons.limits, persons.answers |
-| I23 | waits.kept, gaps.smallest |
-| I24 | gaps.asleep |
+| I23 | waits.kept, waits.smallest |
+| I24 | waits.asleep |
 | I25 | effects.intents, effects.open_intents, journal.in_order |
 | I31 | fences.recovered, fences.taken_over |
 | P01 | polls.told, polls.up_to_date |
@@ -59,7 +59,6 @@ from sereno.testing.simulation.checks import (
     effects,
     endings,
     fences,
-    gaps,
     journal,
     pace,
     persons,
@@ -81,9 +80,9 @@ CHECKS: Sequence[tuple[tuple[str, ...], Check]] = (
     (("I4", "I23"), waits.kept),
     (("I4",), waits.cooled_down),
     (("I5",), waits.believed),
-    (("I6", "I23"), gaps.smallest),
-    (("I7",), gaps.after_a_pause),
-    (("I24",), gaps.asleep),
+    (("I6", "I23"), waits.smallest),
+    (("I7",), waits.after_a_pause),
+    (("I24",), waits.asleep),
     (("I7",), bursts.pools),
     (("I7",), bursts.ticks),
     (("I8",), fences.stale),
