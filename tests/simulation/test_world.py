@@ -30,11 +30,11 @@ def run(main: Callable[[WorldLoop], Coroutine[Any, Any, Any]], seed: int = 1) ->
         loop.close()
 
 
-async def ticking(seen: list[float], every: float) -> None:
+async def ticking(loop: WorldLoop, seen: list[float], every: float) -> None:
     """Writes down its own time, again and again."""
     while True:
-        seen.append(asyncio.get_running_loop().time())
-        await asyncio.sleep(every)
+        seen.append(loop.time())
+        await TrueClock(loop).sleep(every)
 
 
 def test_dead_process_never_runs_again() -> None:
@@ -42,11 +42,11 @@ def test_dead_process_never_runs_again() -> None:
 
     async def main(loop: WorldLoop) -> tuple[int, int]:
         process, seen = Process("w0.1", loop), list[float]()
-        process.start(ticking(seen, 1.0))
-        await asyncio.sleep(5.5)
+        process.start(ticking(loop, seen, 1.0))
+        await TrueClock(loop).sleep(5.5)
         process.die()
         before = len(seen)
-        await asyncio.sleep(50)
+        await TrueClock(loop).sleep(50)
         process.bury()
         return before, len(seen)
 
@@ -58,10 +58,10 @@ def test_stopped_process_goes_on_with_what_came_due() -> None:
 
     async def main(loop: WorldLoop) -> tuple[list[float], list[str]]:
         process, seen, told = Process("w0.1", loop), list[float](), list[str]()
-        process.start(ticking(seen, 10.0))
-        await asyncio.sleep(15)
+        process.start(ticking(loop, seen, 10.0))
+        await TrueClock(loop).sleep(15)
         loop.stop_process(process, 100.0, lambda: told.append("goes on"))
-        await asyncio.sleep(120)
+        await TrueClock(loop).sleep(120)
         return seen[:4], told
 
     assert run(main) == ([0.0, 10.0, 115.0, 125.0], ["goes on"])
@@ -87,7 +87,7 @@ def test_seams_of_a_dead_process_raise_while_it_unwinds() -> None:
                     ended.append("crashed again")
 
         process.start(stubborn())
-        await asyncio.sleep(10)
+        await TrueClock(loop).sleep(10)
         return ended[0], database.connection.execute("SELECT count(*) FROM meta WHERE key = 'late'").fetchone()[0]
 
     assert run(main) == ("crashed again", 0)
@@ -112,7 +112,7 @@ def test_order_of_ready_callbacks_is_the_seeds() -> None:
         seen: list[int] = []
         for number in range(8):
             loop.call_soon(seen.append, number)
-        await asyncio.sleep(1)
+        await TrueClock(loop).sleep(1)
         return seen
 
     orders = {seed: run(main, seed) for seed in range(6)}
@@ -139,7 +139,7 @@ def test_a_process_has_its_own_rate_of_time() -> None:
         async def sleep() -> float:
             try:
                 async with asyncio.timeout(100):
-                    await asyncio.sleep(1000)
+                    await TrueClock(loop).sleep(1000)
             except TimeoutError:
                 return loop.time()
             return 0.0
@@ -157,7 +157,7 @@ def test_I23_clocks_of_a_host_that_sleeps_and_is_set() -> None:
         book = ProcessBook()
         host, true = Host(loop, book, 0.0), TrueClock(loop)
         clock = ProcessClock(host, Process("w0.1", loop), timedelta(seconds=-30), 0.0)
-        await asyncio.sleep(100)
+        await TrueClock(loop).sleep(100)
         loop.asleep += 7200
         assert (clock.monotonic(), host.boot().seconds) == (100.0, 7300.0)
         assert host.now() == true.now() == START + timedelta(seconds=7300)
@@ -166,7 +166,7 @@ def test_I23_clocks_of_a_host_that_sleeps_and_is_set() -> None:
         assert (host.now(), true.now()) == (START + timedelta(seconds=3700), START + timedelta(seconds=7300))
         assert host.boot().seconds == 7300.0
         host.run_at(2.0)
-        await asyncio.sleep(10)
+        await TrueClock(loop).sleep(10)
         assert host.now() == START + timedelta(seconds=3720)
         assert [step.seconds for step in book.steps] == [-3600.0]
         assert host.ahead == pytest.approx(-3590.0)
