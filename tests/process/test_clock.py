@@ -97,7 +97,7 @@ def test_I1_I4_I6_I7_I11_I23_lives_under_wrong_clocks_share_one_database(place: 
         clock = FakeClock(libfaketime, place.folder / f"clock-{life}")
         clock.set(said)
         with living(place, clock, f"up-{life}") as running:
-            goes_on(world, running)
+            goes_on(world, running, looks=1)
             assert running.end() == 0
         now = ended(place)
         assert {job: now.get(job) for job in over} == over, f"I11: an end was undone under the clock {said}"

@@ -1,8 +1,8 @@
 """One worker whose test steers it: `python -m sereno.testing.process.steered FOLDER NAME`.
 
 It is the real app under the real loop. Commands come on standard input, one a line: `stop POINT` (have this process stop itself with
-SIGSTOP at the next such point, and claim nothing any more once it goes on), `pages N` (let the database grow by N pages at most; `pages -1`
-takes the limit away). Each command, and the start, is answered by one line on standard output.
+SIGSTOP at the next such point, and claim nothing any more once it goes on), `halt` (the same, at once), `pages N` (let the database grow by
+N pages at most; `pages -1` takes the limit away). Each command, and the start, is answered by one line on standard output.
 """
 
 import asyncio
@@ -22,9 +22,7 @@ from sereno.drivers.loop import Driver
 from sereno.ports import Fetch, Only, Transport
 from sereno.settings import load_settings
 
-OPEN = "request.open"
-"""A point of this module: a little after a request about a job set out, while its answer is awaited."""
-_OPEN_AFTER_S, _AGAIN_AFTER_S = 0.3, 0.01
+_AGAIN_AFTER_S = 0.01
 _NO_LIMIT = 1 << 30
 
 
@@ -55,15 +53,18 @@ class Steering:
 
     def point(self, name: str) -> None:
         """Called at each named point of engine and driver."""
-        if name == "operation.before_send" and self.armed == OPEN:
-            asyncio.get_running_loop().call_later(_OPEN_AFTER_S, self.point, OPEN)
-        if name != self.armed:
-            return
+        if name == self.armed and not self._writing():
+            self.armed = ""
+            self._stop()
+
+    def halt(self) -> None:
+        """Stops at once, or as soon as nothing is being written."""
         if self._writing():
-            if name == OPEN:
-                asyncio.get_running_loop().call_later(_AGAIN_AFTER_S, self.point, OPEN)
-            return
-        self.armed = ""
+            asyncio.get_running_loop().call_later(_AGAIN_AFTER_S, self.halt)
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
         if self.driver is not None:
             self.driver.stop()
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -82,6 +83,8 @@ class Steering:
         elif word == "pages":
             await self.app._store.executor.peek(lambda connection: _allow(connection, int(rest)))
         self.answer(f"ok {line}")
+        if word == "halt":
+            self.halt()
 
 
 def _allow(connection: Connection, pages: int) -> None:
