@@ -69,6 +69,7 @@ def _many(names: list[str], part: tuple[int, int], jobs: int) -> int:
         "crash_points": sum(crashed.runs for crashed in ran),
         "of": sum(crashed.of for crashed in ran),
         "hits": sum(crashed.hits for crashed in ran),
+        "idle_left_out": sum(crashed.left_out for crashed in ran),
         "violations": violations,
         "not_passed": len(missing),
         "seconds": round(time.monotonic() - began, 1),

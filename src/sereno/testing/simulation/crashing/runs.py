@@ -93,7 +93,9 @@ class Crashed:
     of: int = 0
     """All runs of the scenario."""
     hits: int = 0
-    """Points passed in all; `runs` leaves out those that `sampled` does."""
+    """Points passed in all."""
+    left_out: int = 0
+    """Those of them that `sampled` leaves out: idle ones."""
     points: set[str] = field(default_factory=set)
     violations: list[str] = field(default_factory=list)
     """Each with the command that repeats it."""
@@ -107,6 +109,7 @@ def crash_everywhere(name: str, *, offset: int = 0, step: int = 1) -> Crashed:
         found.violations += [f"{name}: {text}" for text in (*whole.outcome.violations, *expected(scenario, whole.end))]
         every = list(strikes(whole.hits))
         found.hits, found.of = len(whole.hits), len(every)
+        found.left_out = found.hits - len(sampled(whole.hits))
         for strike in every[offset::step]:
             found.runs += 1
             found.points.add(strike.hit.point)
