@@ -5,11 +5,13 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
+from sereno.testing.simulation.mutants.page import page
 from sereno.testing.simulation.mutants.planting import mutants
 from sereno.testing.simulation.mutants.run import Hunted, figures, hunt_all, problems
 
-LEAST = 30
+LEAST = 45
 
 
 def main() -> int:
@@ -19,8 +21,9 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="hunt this one (repeatable)")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1000, help="the most seeds for one bug")
-    parser.add_argument("--seconds", type=float, default=240.0, help="the longest hunt for one bug")
+    parser.add_argument("--seconds", type=float, default=240.0, help="the longest hunt for one bug, in seconds of computing")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
+    parser.add_argument("--page", type=Path, help="the page to write from the hunt")
     given = parser.parse_args()
     planted = mutants()
     wrong = problems(planted) + ([] if len(planted) >= LEAST else [f"{len(planted)} bugs are planted, {LEAST} are wanted"])
@@ -38,6 +41,8 @@ def main() -> int:
         jobs=given.jobs,
         tell=lambda one: print(_row(one), flush=True),
     )
+    if given.page is not None:
+        given.page.write_text(page(hunted, given.first), encoding="utf-8")
     print(json.dumps(figures(hunted, time.monotonic() - began)), flush=True)
     return 0 if all(one.found is not None for one in hunted) else 1
 

@@ -10,18 +10,22 @@ import importlib.machinery
 import importlib.util
 import json
 import re
+import signal
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
 """The folder that holds the package."""
+LONGEST_S = 20.0
+"""Seconds of computing after which a world counts as one that never ends: the bug made it run in a circle."""
 
 
 class NotPlanted(Exception):
@@ -112,6 +116,8 @@ class Planter(importlib.abc.MetaPathFinder):
     def __init__(self, mutant: Mutant) -> None:
         self._by_module: dict[str, list[Change]] = {}
         for change in mutant.changes:
+            if change.file.endswith(".sql"):
+                continue
             name = change.file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
             self._by_module.setdefault(name, []).append(change)
 
@@ -137,26 +143,65 @@ def plant(mutant: Mutant) -> None:
     if loaded:
         raise RuntimeError(f"already imported: {loaded}")
     sys.meta_path.insert(0, planter)
+    for change in mutant.changes:
+        if change.file.endswith(".sql"):
+            _plant_statement(change)
+
+
+def _plant_statement(change: Change) -> None:
+    """Changes a named statement in place: they are read once, and everybody looks them up in the same mapping."""
+    statements = importlib.import_module("sereno.store.named").named(Path(change.file).stem)
+    text = statements[change.function]
+    if change.old not in text:
+        raise NotPlanted(f"{change.file}: {change.function}: not found: {change.old!r}")
+    statements[change.function] = text.replace(change.old, change.new)
+
+
+class _NeverEnds(Exception):
+    """A world that runs in a circle."""
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    def give_up(number: int, frame: FrameType | None) -> None:
+        raise _NeverEnds(f"it did not end within {seconds:g} s of computing")
+
+    before = signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def hunt(name: str, first: int, most: int, seconds: float) -> dict[str, Any]:
-    """Runs seeds until one shows the bug; answers how many that took, and what was seen."""
+    """Runs seeds until one shows the bug; answers how many that took, and what was seen. `seconds` are of computing."""
     mutant = next(one for one in mutants() if one.name == name)
     plant(mutant)
     world = importlib.import_module("sereno.testing.simulation.world")
-    broken = (AssertionError, RuntimeError, importlib.import_module("sereno.core.errors").SerenoError)
-    began = time.monotonic()
+    broken = (AssertionError, RuntimeError, _NeverEnds, importlib.import_module("sereno.core.errors").SerenoError)
     for number in range(most):
-        if time.monotonic() - began > seconds:
-            return {"name": name, "found": None, "seeds": number, "says": "out of time", "seconds": time.monotonic() - began}
+        if time.process_time() > seconds:
+            return {"name": name, "found": None, "seeds": number, "says": "out of time", "seconds": _computed()}
         try:
-            violations = list(world.run_world(first + number).violations)
+            with _limited(LONGEST_S):
+                violations = list(world.run_world(first + number).violations)
         except broken as error:
-            violations = [f"the world broke: {type(error).__name__}: {error}"[:300]]
+            violations = [f"the world broke: {type(error).__name__.strip('_')}: {error}"[:300]]
         if violations:
-            seen = {"found": first + number, "seeds": number + 1, "says": violations[0][:300]}
-            return {"name": name, **seen, "seconds": round(time.monotonic() - began, 1)}
-    return {"name": name, "found": None, "seeds": most, "says": "", "seconds": round(time.monotonic() - began, 1)}
+            seen = {"found": first + number, "seeds": number + 1, "says": _named(violations, mutant.breaks)[:300]}
+            return {"name": name, **seen, "seconds": _computed()}
+    return {"name": name, "found": None, "seeds": most, "says": "", "seconds": _computed()}
+
+
+def _named(violations: Sequence[str], rule: str) -> str:
+    """The first violation of the very rule that was broken, else the first of any."""
+    return next((one for one in violations if one.startswith(f"{rule} ")), violations[0])
+
+
+def _computed() -> float:
+    return round(time.process_time(), 1)
 
 
 if __name__ == "__main__":
