@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 from sereno.core.escalation import Escalation, Verb
 from sereno.ports import DefinitionStore, PoolLimits
@@ -93,7 +94,7 @@ class ScriptedPeople(People):
         for state in ("dead", "ambiguous"):
             for record in await self._deliveries.list(state=state, limit=50):
                 delivery = record.delivery.id
-                await self._try(word, delivery, lambda delivery=delivery: acts[word](delivery))  # type: ignore[misc]
+                await self._try(word, delivery, partial(acts[word], delivery))
 
     async def _with_operation(self, act: ActOf, operation: str) -> None:
         match act.do:
