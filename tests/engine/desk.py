@@ -123,10 +123,11 @@ class Desk(Stage):
         self.changes: dict[str, Any] = {}
         """Fields of the kit to replace."""
         self.looks = 0
+        self.releases = 0
         self.carriers: Mapping[Via, Provider] = {Via.HTTP: HttpProvider()}
 
     def kit(self, *_: Any, **__: Any) -> Kit:
-        """The kit over the plug-ins of the desk; the store counts how often the fence is looked at."""
+        """The kit over the plug-ins of the desk; the store counts how often the fence is looked at and work is given back."""
         made = super().kit()
         plugins = replace(made.plugins, sources={"scripted": self.read}, actions={"scripted": self.act}, providers=self.carriers)
         return replace(made, **{"store": _Counted(self), "plugins": plugins, "transport": self.wire, **self.changes})
@@ -159,7 +160,7 @@ class Desk(Stage):
 
 
 class _Counted:
-    """The desk's store; counts looks at the fence."""
+    """The desk's store; counts looks at the fence, and what is given back."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -167,4 +168,5 @@ class _Counted:
     def __getattr__(self, name: str) -> Any:
         if name == "check":
             self._desk.looks += 1
+        self._desk.releases += name == "release"
         return getattr(self._desk.store.work, name)

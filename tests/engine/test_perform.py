@@ -331,6 +331,18 @@ async def test_W22_a_stale_owner_writes_nothing() -> None:
     assert (row["state"], row["last_state"], row["used"]) == ("waiting", None, 1)
 
 
+@pytest.mark.parametrize("kind", ["poll", "operation", "delivery"])
+async def test_W22_what_was_taken_over_is_given_back_once(kind: str) -> None:
+    """Nothing left and another worker has the row: one statement finds that out, not two."""
+    desk = Desk()
+    await {"poll": lambda: desk.polls(1), "operation": desk.operation, "delivery": desk.delivery}[kind]()
+    work = await desk.claim()
+    await desk.sql(f"UPDATE {kind} SET run = run + 1")
+    with pytest.raises(LeaseLost):
+        await desk.perform(work, seconds=59.5)
+    assert (desk.releases, desk.read.calls + desk.act.calls + len(desk.wire.sent)) == (1, kind == "delivery")
+
+
 async def test_an_unavailable_store_reaches_the_driver() -> None:
     """A commit that could not be made is no plug-in's mistake: the lease runs out and the work falls due again."""
     desk = Desk()

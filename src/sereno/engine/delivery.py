@@ -2,6 +2,7 @@
 
 from sereno.core.delivery import Outcome, OutcomeKind, before_send, decide_delivery
 from sereno.core.effect import Effect
+from sereno.core.errors import LeaseLost
 from sereno.core.work import DeliveryWork
 from sereno.engine import guard
 from sereno.engine.guard import Broken, SendGuard
@@ -10,7 +11,7 @@ from sereno.engine.telling import tell_delivery
 
 
 async def perform_delivery(kit: Kit, work: DeliveryWork, sender: SendGuard) -> None:
-    """Ends in one commit; the attempt was counted by the claim."""
+    """Ends in one commit, or in LeaseLost: where nothing left, the work is to be given back. The attempt was counted by the claim."""
     stop = before_send(work.delivery, sender.now())
     if stop is not None:
         await kit.store.commit_delivery(work, stop)
@@ -18,8 +19,7 @@ async def perform_delivery(kit: Kit, work: DeliveryWork, sender: SendGuard) -> N
         return
     outcome = await _act(kit, work, sender)
     if sender.nothing_left:
-        await kit.store.release(work)
-        return
+        raise LeaseLost("nothing was sent", subject=work.delivery.id)
     kit.crash_point("delivery.acted")
     rng = kit.ids.random(f"{work.delivery.id}.{work.lease.run}")
     decision = decide_delivery(work.delivery, outcome, sender.now(), rng)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from sereno.core.call import CallAnswer, CallOutcome, ProviderCall
 from sereno.core.contract import Contract, Via
-from sereno.core.errors import AlreadyExists
+from sereno.core.errors import AlreadyExists, LeaseLost
 from sereno.core.observation import (
     Asked,
     HttpReply,
@@ -70,7 +70,7 @@ class _Step:
 
 
 async def perform_operation(kit: Kit, work: OperationWork, sender: SendGuard) -> None:
-    """Ends in one commit, in a release where the send guard stopped us, or in LeaseLost."""
+    """Ends in one commit, or in LeaseLost: where nothing left, the work is to be given back."""
     contract = await guard.call(kit.contract(work.operation.contract_digest))
     if isinstance(contract, Broken):
         await kit.store.park(work, reason=f"the pinned contract does not load: {contract.message}")
@@ -91,8 +91,7 @@ async def _ask(step: _Step, deadline_at: datetime) -> None:
     step.kit.crash_point("operation.before_send")
     reply = await _carry(step, deadline_at, lambda provider, means: provider.look(step.operation, step.contract, means))
     if step.sender.nothing_left:
-        await step.kit.store.release(step.work)
-        return
+        raise LeaseLost("nothing was sent", subject=step.operation.id)
     step.kit.crash_point("operation.replied")
     received_at, asked = step.sender.now(), _asked(step.operation)
     seen = guard.decide(lambda: step.kit.redact(read_observation(step.contract, asked, reply, received_at=received_at)))
@@ -107,8 +106,7 @@ async def _send(step: _Step, call: ProviderCall, deadline_at: datetime) -> None:
     step.kit.crash_point("call.before_send")
     reply = await _carry(step, deadline_at, send)
     if step.sender.nothing_left:
-        await step.kit.store.release(step.work)
-        return
+        raise LeaseLost("nothing was sent", subject=step.operation.id)
     step.kit.crash_point("call.replied")
     await _settle_call(step, call, reply, step.sender.now())
 

@@ -32,7 +32,7 @@ async def perform(kit: Kit, work: Work, sender: SendGuard) -> None:
     except LeaseLost:
         if not sender.nothing_left:
             raise
-        # A plug-in that asks the send guard itself was stopped there: nothing happened, so the work is not left hanging in doubt.
+        # The send guard stopped the step, or a plug-in that asked it: nothing happened, so the work is not left hanging in doubt.
         await kit.store.release(work)
         return
     if isinstance(done, Broken):

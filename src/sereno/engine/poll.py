@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from sereno.core.change import Change, Comparison, FailedReading, KnownObject, ReadFailure, Reading, find_changes
+from sereno.core.errors import LeaseLost
 from sereno.core.poll import Judged, Poll, PollDecision, Verdict, VerdictKind, decide_poll, needs_judging
 from sereno.core.values import Json
 from sereno.core.work import PollWork
@@ -18,11 +19,10 @@ YIELD_EVERY = 50
 
 
 async def perform_poll(kit: Kit, work: PollWork, sender: SendGuard) -> None:
-    """Ends in one commit, in a release where the send guard stopped us, or in LeaseLost."""
+    """Ends in one commit, or in LeaseLost: where nothing left, the work is to be given back."""
     reading = await _read(kit, work.poll, sender)
     if sender.nothing_left:
-        await kit.store.release(work)
-        return
+        raise LeaseLost("nothing was sent", subject=work.poll.id)
     kit.crash_point("poll.read")
     decision = await _decide(kit, work, reading, sender)
     if isinstance(decision, Broken):
