@@ -210,6 +210,16 @@ async def test_a_claim_of_one_kind_leaves_the_others_and_says_when_its_own_is_du
     assert len(await stage.claim()) == 1, "the poll is still there"
 
 
+async def test_a_claim_of_one_kind_is_not_starved_by_another_in_its_pool(stage: Stage) -> None:
+    """The one free place of a pool goes to the kind that was asked for, however long the others have been due."""
+    await stage.limits(HOST, in_flight=1)
+    for name in "abc":
+        await stage.poll(name)
+    stage.later(MINUTE)
+    operation = await stage.operation()
+    assert subjects(await stage.claim(only=Only(kinds=(Kind.OPERATION,)))) == [operation]
+
+
 async def test_once_goes_on_with_a_poll_that_has_more_to_read(stage: Stage) -> None:
     """Further pages belong to the due instant that was served; the schedule's next instant does not."""
     only, start = Only(due_by=stage.now), stage.now

@@ -88,9 +88,9 @@ def find(connection: sqlite3.Connection, now: int, limit: int, only: Only | None
     room = limit - len(closing)
     # A restricted claim leaves each wake as it is, so it looks at every ready pool: else the same ones would hide the others for good.
     pools = _ready(connection, now, room if only is None else _EVER) if room > 0 else []
-    _look(connection, now, pools, {"horizon": horizon, "since": since, "each": _share(room, len(pools))})
+    _look(connection, now, pools, {"horizon": horizon, "since": since, "each": _share(room, len(pools))}, kinds)
     known = set(closing)
-    fair = [pick for pick in _in_turn(pools) if pick.kind in kinds and not (known and pick in known)]
+    fair = [pick for pick in _in_turn(pools) if not (known and pick in known)]
     return Found(picks=[*closing, *fair[:room]], pools=pools)
 
 
@@ -119,8 +119,10 @@ def _pool(row: Sequence[Any]) -> Ready:
     return Ready(workspace, name, Bucket(rate=rate, burst=burst, tat=tat), in_flight)
 
 
-def _look(connection: sqlite3.Connection, now: int, pools: Sequence[Ready], bounds: dict[str, int | None]) -> None:
-    """Fills in what is free and due in each pool."""
+def _look(
+    connection: sqlite3.Connection, now: int, pools: Sequence[Ready], bounds: dict[str, int | None], kinds: Sequence[Kind]
+) -> None:
+    """Fills in what is free and due in each pool, of the kinds that are asked for."""
     _count_held(connection, now, pools)
     each = bounds["each"] or 0
     for pool in pools:
@@ -128,7 +130,7 @@ def _look(connection: sqlite3.Connection, now: int, pools: Sequence[Ready], boun
         pool.more = pool.free == 0
     rows = _json(connection, "due_rows", {"now": now, "pools": _names(pools), **bounds}, [pool for pool in pools if pool.free])
     for pool, lists in zip([pool for pool in pools if pool.free], rows, strict=True):
-        _fill(pool, lists, each)
+        _fill(pool, lists, each, kinds)
 
 
 def _count_held(connection: sqlite3.Connection, now: int, looked_at: Sequence[Ready]) -> None:
@@ -143,13 +145,13 @@ def _names(pools: Sequence[Ready]) -> str:
     return dumps([[pool.workspace, pool.name] for pool in pools])
 
 
-def _fill(pool: Ready, lists: Sequence[Any], each: int) -> None:
-    """Orders what is due in one pool by due instant, priority counting as waiting; takes what is free."""
+def _fill(pool: Ready, lists: Sequence[Any], each: int, kinds: Sequence[Kind]) -> None:
+    """Orders what is due in one pool by due instant, priority counting as waiting; takes what is free. Another kind takes no place."""
     found = []
     for at, rows in enumerate(lists[:_LISTS]):
         if rows:
             kind, ahead = KINDS[at // PRIORITIES], at % PRIORITIES * AGEING_US
-            found += [(due - ahead, subject, kind) for subject, due in rows]
+            found += [(due - ahead, subject, kind) for subject, due in rows if kind in kinds]
             pool.more = pool.more or len(rows) == each
     found.sort()
     pool.picks = [Pick(kind, pool.workspace, subject, pool.name) for _, subject, kind in found[: pool.free]]
