@@ -10,11 +10,13 @@ import pytest
 
 from sereno.core.delivery import DeliveryState, OutcomeKind
 from sereno.core.errors import LeaseLost
+from sereno.core.escalation import Escalation
 from sereno.core.observation import Observation, ObservationKind
-from sereno.core.operation import Event, OperationState
+from sereno.core.operation import Event, OperationState, decide_answer
 from sereno.core.poll import PollState
 from sereno.core.schedule import Interval
 from sereno.core.work import DeliveryWork, OperationWork, PollWork, Work
+from sereno.ports import Given
 from sereno.store.executor import InlineExecutor, Job, run_group
 from sereno.store.work.polls import PollCommit
 from tests.store.seeding import ANNA, START, spec
@@ -280,6 +282,50 @@ async def test_W43_a_parked_operation_keeps_the_reply_and_is_not_retried_blindly
     await stage.work.park(closing, reason="again")
     stage.later(timedelta(days=30))
     assert await stage.claim() == []
+
+
+async def test_I10_W43_a_parked_operation_that_waits_for_an_answer_is_still_closed_at_its_end(stage: Stage) -> None:
+    """Our mistake at the end of a question leaves nothing open for good: it is tried again after a while, and nothing is sent."""
+    await stage.operation()
+    asked = await asking(stage)
+    stage.later(timedelta(minutes=30))
+    closing = await stage.claim_operation()
+    await stage.work.park(closing, reason="a bug")
+    assert await stage.claim() == []
+    stage.later(timedelta(hours=1) - timedelta(microseconds=1))
+    assert await stage.claim() == []
+    stage.later(timedelta(microseconds=1))
+    closing = await stage.claim_operation()
+    assert not closing.operation.reserved and closing.operation.open_escalation is not None
+    assert closing.operation.open_escalation.id == asked.id
+
+
+async def test_I10_W43_an_answer_counts_where_its_operation_is_parked_before_the_end_of_the_question(stage: Stage) -> None:
+    """The clock was set back while it was being closed: it is due at the end that was told, and until then a person can answer."""
+    operation = await stage.operation()
+    asked = await asking(stage)
+    stage.later(timedelta(minutes=30))
+    closing = await stage.claim_operation()
+    stage.later(-timedelta(minutes=20))
+    await stage.work.park(closing, reason="a bug")
+    row = await stage.one("SELECT state, due, parked FROM operation")
+    assert row == {"state": "escalated", "due": us(asked.answer_by), "parked": "a bug"}
+    await stage.store.definitions.answer(
+        ANNA,
+        asked.id,
+        Given(asked.digest, "stop", {}, {}),
+        lambda found, question, option, now: decide_answer(found, question, option, now),
+    )
+    assert (await stage.one("SELECT state FROM operation WHERE id = ?", operation))["state"] == "stopped"
+
+
+async def asking(stage: Stage) -> Escalation:
+    """Lets the one operation ask a person, for half an hour."""
+    work = await stage.claim_operation()
+    asked = question(work, stage.now, stage.now + timedelta(minutes=30))
+    state = {"state": OperationState.ESCALATED, "event": Event.SAW_TROUBLE, "escalation": asked, "next_poll_at": None}
+    await stage.work.commit_operation(work, pending(work, stage.now, asked.answer_by, **state, category=asked.category))
+    return asked
 
 
 async def test_a_parked_poll_or_delivery_is_out_of_the_claim_and_in_sight(stage: Stage) -> None:

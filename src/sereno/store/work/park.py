@@ -10,13 +10,19 @@ from sereno.store.calls import give_up_call
 from sereno.store.work.journal import DECISION, Entry, append
 
 REASON_MAX = 2_000
+UNANSWERED_PAUSE_US = 3_600_000_000
+"""Between two tries to close a question that ended unanswered, where we fail at that."""
 _PARK = {
     Kind.POLL: "UPDATE poll SET due = NULL, lease_until = NULL, last_error = :reason WHERE workspace = :workspace AND id = :id",
-    # At its deadline a parked operation is claimed once more, without a request, so that the end of the wait is told to a person.
+    # At its deadline a parked operation is claimed once more, without a request, so that the end of the wait is told to a person. While a
+    # person is asked, the end of the question still closes it; where we failed at that, it is tried again after a while: nothing is sent.
     Kind.OPERATION: (
         "UPDATE operation SET lease_until = NULL, parked = :reason, call = NULL, updated_at = :now,"
         " due = CASE WHEN state IN ('submitting', 'waiting') AND parked IS NULL AND deadline_at > :now"
-        "            THEN min(deadline_at, coalesce(business_deadline_at, deadline_at)) END"
+        "            THEN min(deadline_at, coalesce(business_deadline_at, deadline_at))"
+        "            WHEN state = 'escalated' THEN coalesce("
+        "                (SELECT e.answer_by FROM escalation AS e WHERE e.workspace = :workspace AND e.operation = :id"
+        "                 AND e.state = 'open' AND e.answer_by > :now), :now + :pause) END"
         " WHERE workspace = :workspace AND id = :id"
     ),
     Kind.DELIVERY: (
@@ -44,7 +50,14 @@ def park_row(
     whether it happened.
     """
     text = reason[:REASON_MAX]
-    values = {"workspace": row["workspace"], "id": row["id"], "run": row["run"], "reason": text, "now": now}
+    values = {
+        "workspace": row["workspace"],
+        "id": row["id"],
+        "run": row["run"],
+        "reason": text,
+        "now": now,
+        "pause": UNANSWERED_PAUSE_US,
+    }
     connection.execute(_PARK[kind], values)
     if kind is Kind.OPERATION:
         give_up_call(connection, row["workspace"], row["id"], now)
