@@ -120,6 +120,30 @@ async def test_P06_runs_are_paged_by_subject_and_over_all(world: World) -> None:
     assert set(everything[-4:]) == {f"{first}.2", f"{first}.1", f"{second}.2", f"{second}.1"}
 
 
+@pytest.mark.parametrize("kind", ["poll", "operation"])
+async def test_P06_a_page_goes_on_where_the_row_before_it_was_purged(world: World, kind: str) -> None:
+    """What was there when the first page was read and is still there comes, whatever was deleted between two pages."""
+    polls = [await added(world, name) for name in "ab"]
+    for poll in polls:
+        await runs_of(world, poll, 4)
+    await world.sql("UPDATE poll SET run = 4")
+    if kind == "operation":
+        await world.sql("UPDATE run SET kind = 'operation'")
+        await world.sql(
+            "INSERT INTO journal (workspace, subject, run, kind, at, facts)"
+            " SELECT workspace, subject, number, 'intent', started_at, '{}' FROM run"
+        )
+    whole = [run.id for run in await world.reads.runs(ANNA, Page())]
+    for at in range(len(whole) - 1):
+        subject, _, number = whole[at].rpartition(".")
+        await world.sql("DELETE FROM run WHERE subject = ? AND number = ?", subject, int(number))
+        found = [run.id for run in await world.reads.runs(ANNA, Page(before=whole[at]))]
+        assert set(whole[at + 1 :]) <= set(found), whole[at]
+        assert kind == "poll" or found == whole[at + 1 :]
+    assert list(await world.reads.runs(ANNA, Page(before="poll_none.3"))) == []
+    assert list(await world.reads.runs(ANNA, Page(before=f"{polls[0]}.99"))) == []
+
+
 async def test_O04_a_run_answers_the_seven_questions(world: World) -> None:
     """What ran, why, what it read, what changed, why it failed, whether it told the user, whether it ran twice."""
     poll = await added(world)

@@ -224,17 +224,29 @@ SELECT * FROM run WHERE workspace = :workspace AND (:state IS NULL OR status = :
 ORDER BY started_at DESC, subject DESC, number DESC LIMIT :limit
 """
 _RUNS_BEFORE = """
-SELECT * FROM run WHERE workspace = :workspace AND (:state IS NULL OR status = :state) AND (started_at, subject, number) <
-  (SELECT started_at, subject, number FROM run WHERE workspace = :workspace AND subject = :before AND number = :number)
+SELECT * FROM run WHERE workspace = :workspace AND (:state IS NULL OR status = :state)
+  AND (started_at, subject, number) < (:started_at, :before, :number)
 ORDER BY started_at DESC, subject DESC, number DESC LIMIT :limit
 """
+_STARTED = """
+SELECT coalesce(
+    (SELECT started_at FROM run WHERE workspace = :workspace AND subject = :before AND number = :number),
+    (SELECT at FROM journal WHERE workspace = :workspace AND subject = :before AND run = :number AND kind = 'intent' ORDER BY seq LIMIT 1),
+    (SELECT started_at FROM run WHERE workspace = :workspace AND subject = :before AND number > :number ORDER BY number LIMIT 1),
+    (SELECT :never FROM poll WHERE workspace = :workspace AND id = :before AND run >= :number AND :number > 0))
+"""
+"""When a run started, also of one that was purged while its page was looked at. Operations and deliveries have that in the journal. A
+poll's run started before the one that followed it: then a page repeats some rows, which is better than to leave some out."""
+_NEVER = 1 << 62
 
 
 def runs(connection: Connection, workspace: str, page: Page) -> Sequence[RunRecord]:
     """Reads a page of runs: of one subject by number, of all by their start."""
     before, number = _split(page.before)
     statement = _RUNS_OF if page.subject is not None else _RUNS if page.before is None else _RUNS_BEFORE
-    wanted = {"workspace": workspace, "subject": page.subject, "before": before, "number": number}
+    wanted = {"workspace": workspace, "subject": page.subject, "before": before, "number": number, "never": _NEVER}
+    if statement is _RUNS_BEFORE:
+        wanted["started_at"] = connection.execute(_STARTED, wanted).fetchone()[0]
     rows = connection.execute(statement, {**wanted, "state": page.state, "limit": limit_of(page.limit)})
     return [_run_record(row) for row in rows]
 
