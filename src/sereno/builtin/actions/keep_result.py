@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sereno.builtin.keeping import (
     GONE,
@@ -91,9 +91,12 @@ class KeepResultAction:
             if keep is None:
                 raise refuse("the contract says of no result that it is to be kept")
             reply = await self._status(delivery, job, contract, guarded)
-            kept = await self._keep(job, contract, keep, reply, guarded)
         except Stop as stop:
             return stop.outcome
+        try:
+            kept = await self._keep(job, contract, keep, reply, guarded)
+        except Stop as stop:
+            return _later(stop.outcome, retry_after(reply, guarded.now))
         total = sum(artifact.size for artifact, _ in kept)
         return Outcome(OutcomeKind.DONE, f"{len(kept)} kept, {total:,} bytes", receipt=receipt(kept))
 
@@ -209,6 +212,13 @@ def _fetch(part: Part, keep: Keep, sink: Watched, guarded: Guarded) -> Fetch:
         before_first_byte=guarded.before_first_byte,
         sink=sink,
     )
+
+
+def _later(outcome: Outcome, wait: datetime | None) -> Outcome:
+    """Each try reads the status anew, so one that failed behind it keeps the wait that its answer asked for (I4)."""
+    if outcome.kind is not OutcomeKind.RETRY or wait is None:
+        return outcome
+    return replace(outcome, not_before=max(wait, outcome.not_before or wait))
 
 
 def _few(before_hop: BeforeHop | None) -> BeforeHop | None:
