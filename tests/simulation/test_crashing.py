@@ -10,10 +10,19 @@ import pytest
 from sereno.testing.simulation.crashing import __main__ as command
 from sereno.testing.simulation.crashing.ends import differences, expected
 from sereno.testing.simulation.crashing.plan import Hit, Strike, Variant
-from sereno.testing.simulation.crashing.runs import crash_everywhere, judged, one, quiet, run_once, sampled, strikes
+from sereno.testing.simulation.crashing.runs import (
+    again,
+    crash_everywhere,
+    judged,
+    one,
+    quiet,
+    rotating,
+    run_once,
+    sampled,
+    strikes,
+)
 from sereno.testing.simulation.crashing.scenario import scenarios
 from sereno.testing.simulation.required import crash_points
-from sereno.testing.simulation.runs import fresh_seed
 
 SAMPLE = 40
 """The full tier takes every so-many-th run, from a place that the commit chooses."""
@@ -95,6 +104,36 @@ def test_a_failing_run_can_be_repeated_by_its_number() -> None:
         one("submit-plain-lost", 10_000, Variant.DIE)
 
 
+def test_the_command_ends_with_its_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A part of one scenario: how many runs of how many, and nothing violated."""
+    monkeypatch.setattr(sys, "argv", ["crashing", "--only", "there-failed", "--part", "3/50", "--jobs", "1"])
+    assert command.main() == 0
+    line = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (line["scenarios"], line["part"], line["violations"]) == (1, "3/50", 0)
+    assert line["crash_points"] == len(range(2, line["of"], 50))
+    monkeypatch.setattr(sys, "argv", ["crashing", "--part", "11/10"])
+    with pytest.raises(SystemExit, match="no such part"):
+        command.main()
+
+
+def test_ten_commits_in_a_row_take_all_ten_parts(tmp_path: Path) -> None:
+    """The rotating part moves on with each commit."""
+    taken = []
+    git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org")
+    subprocess.run([*git, "init", "-q"], cwd=tmp_path, check=True)
+    for _ in range(10):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], cwd=tmp_path, check=True)
+        taken.append(rotating(tmp_path, 10))
+    assert sorted(taken) == list(range(1, 11))
+    assert rotating(Path("/"), 10) == 2
+
+
+def test_a_failing_run_names_its_command() -> None:
+    """The text of a violation is what repeats exactly that run."""
+    text = again("there-done", Strike(Hit(5, "w0.1", "wire.sent", 0), Variant.DIE))
+    assert text == "python -m sereno.testing.simulation.crashing --only there-done --hit 5 --variant die (wire.sent)"
+
+
 PLANTED = """
 import json, sys
 from sereno.testing.simulation.mutants.planting import mutants, plant
@@ -149,7 +188,7 @@ def planted(mutant: str, scenario: str) -> dict[str, list[str]]:
 @pytest.mark.full
 def test_a_rotating_sample_of_all_runs_holds() -> None:
     """G6: every 40th run, other ones with each commit; `make crashes` takes a tenth and `make nightly` all."""
-    offset = fresh_seed(command.HERE) // 1_000 % SAMPLE
+    offset = rotating(command.HERE, SAMPLE) - 1
     ran = [crash_everywhere(name, offset=offset, step=SAMPLE) for name in scenarios()]
     assert [text for crashed in ran for text in crashed.violations] == []
     assert sum(crashed.runs for crashed in ran) >= 100

@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from sereno.testing.simulation.crashing.plan import Variant
-from sereno.testing.simulation.crashing.runs import Crashed, crash_everywhere, one
+from sereno.testing.simulation.crashing.runs import Crashed, crash_everywhere, one, rotating
 from sereno.testing.simulation.crashing.scenario import scenarios
 from sereno.testing.simulation.required import crash_points
-from sereno.testing.simulation.runs import fresh_seed
 
 HERE = Path(__file__).resolve().parent
 SHOWN = 20
@@ -36,7 +35,7 @@ def main() -> int:
 def _part(text: str | None) -> tuple[int, int]:
     """(from 1, of)."""
     if text == "rotating":
-        return fresh_seed(HERE) // 1_000 % 10 + 1, 10
+        return rotating(HERE, 10), 10
     first, _, of = (text or "1/1").partition("/")
     if not 1 <= int(first) <= int(of):
         raise SystemExit(f"--part {text}: there is no such part")

@@ -2,9 +2,11 @@
 
 import gc
 import logging
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 
@@ -12,6 +14,7 @@ from sereno.testing.simulation.crashing.ends import differences, expected
 from sereno.testing.simulation.crashing.plan import Hit, Strike, Variant
 from sereno.testing.simulation.crashing.scenario import Scenario, scenarios
 from sereno.testing.simulation.crashing.world import CrashWorld, Ran
+from sereno.testing.simulation.runs import fresh_seed
 
 SEED = 4
 """One order of callbacks for all scenarios: what differs between two runs is the strike alone."""
@@ -118,6 +121,22 @@ def crash_everywhere(name: str, *, offset: int = 0, step: int = 1) -> Crashed:
             if found.runs % COLLECT_EVERY == 0:
                 gc.collect()
     return found
+
+
+def rotating(folder: Path, parts: int) -> int:
+    """The part, from 1, that the commit takes: it moves on by one with each commit. Where only the last commits are there, its name
+    chooses."""
+    count, shallow = _git(folder, "rev-list", "--count", "HEAD"), _git(folder, "rev-parse", "--is-shallow-repository")
+    number = int(count) if count.isdigit() and shallow == "false" else fresh_seed(folder) // 1_000 or 1
+    return number % parts + 1
+
+
+def _git(folder: Path, *words: str) -> str:
+    """What git says; "" where it says nothing or is not there."""
+    try:
+        return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
 
 
 def again(name: str, strike: Strike) -> str:
