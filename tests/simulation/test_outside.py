@@ -27,7 +27,7 @@ from sereno.outside.redaction import Redaction
 from sereno.ports import Fetch, Guarded, Page, Plugins
 from sereno.store.definitions import Definitions
 from sereno.store.executor import InlineExecutor
-from sereno.store.open import open_store
+from sereno.store.open import Store, open_store
 from sereno.store.reads import Reads
 from sereno.testing.hostile.book import Ordered
 from sereno.testing.hostile.fates import WAIT_KINDS, PlannedFates
@@ -77,6 +77,17 @@ class Small:
         return repr([outside.provider.requests, outside.received.arrivals, outside.acted.acts, feeds])
 
 
+async def read_back(small: Small, store: Store, reads: Reads) -> Small:
+    """What the world left in its database."""
+    small.operations = [record.operation for record in await reads.operations(WHO, Page(limit=1000))]
+    small.deliveries = [record.delivery for record in await reads.deliveries(WHO, Page(limit=1000))]
+    small.journal = await store.executor.read(
+        lambda c: [tuple(row) for row in c.execute("SELECT subject, kind, facts FROM journal ORDER BY seq")]
+    )
+    await store.close()
+    return small
+
+
 def live(given: Options, *, ahead: timedelta = timedelta(0)) -> Small:
     """Runs it on virtual time; the host's wall clock is `ahead` of true time."""
 
@@ -94,31 +105,27 @@ def live(given: Options, *, ahead: timedelta = timedelta(0)) -> Small:
             return hooks, Plugins(*made, {Via.HTTP: HttpProvider()}, outside.contracts, CelConditions())
 
         await outside.populate(definitions, reads, life("people")[1], ids, host)
-        drivers = []
-        for number in range(given.workers):
+
+        def made(number: int) -> Driver:
             hooks, plugins = life(f"w{number}")
             kit = Kit(
                 store=store.work, plugins=plugins, transport=outside.transport(hooks), clock=host, ids=ids, times=TIMES,
                 pinned_contract=reads.contract,
             )  # fmt: skip
-            driver = Driver(kit, worker=hooks.process, slots=8)
-            drivers.append((driver, loop.create_task(driver.run())))
+            return Driver(kit, worker=hooks.process, slots=8)
+
+        drivers = [made(number) for number in range(given.workers)]
+        running = [loop.create_task(driver.run()) for driver in drivers]
         people = loop.create_task(outside.people(definitions, reads, life("people")[1], ids, host))
         await clock.sleep(given.awake_hours * 3600)
         assert not people.done(), people.result()
         people.cancel()
         outside.plan.calm, small.calm_at = True, clock.now()
         await clock.sleep(9 * 3600)
-        for driver, running in drivers:
+        for driver, task in zip(drivers, running, strict=True):
             driver.stop()
-            await running
-        small.operations = [record.operation for record in await reads.operations(WHO, Page(limit=1000))]
-        small.deliveries = [record.delivery for record in await reads.deliveries(WHO, Page(limit=1000))]
-        small.journal = await store.executor.read(
-            lambda c: [tuple(row) for row in c.execute("SELECT subject, kind, facts FROM journal ORDER BY seq")]
-        )
-        await store.close()
-        return small
+            await task
+        return await read_back(small, store, reads)
 
     quiet_logs(Redaction())
     return run_virtual(main, given.seed)

@@ -17,7 +17,7 @@ from sereno.core.reviewing.checking import check_journal
 from sereno.core.work import OperationWork, PollWork
 from sereno.ports import Boot
 from sereno.store.reads import Reads
-from sereno.store.work.instant import HostTime
+from sereno.store.work.clock.instant import HostTime
 from tests.store.seeding import ANNA, START, HandClock
 from tests.store.stage import LEASE, MINUTE, Stage, done, effect, pending, question, unchanged, us
 

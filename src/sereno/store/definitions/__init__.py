@@ -14,7 +14,7 @@ from sereno.store.definitions import changes, deliveries, escalations, operation
 from sereno.store.definitions.request import Request
 from sereno.store.executor import Executor
 from sereno.store.reads import pages
-from sereno.store.work.instant import HostTime
+from sereno.store.work.clock.instant import HostTime
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from sereno.core.work import DeliveryWork
 from sereno.store.codec import micros
 from sereno.store.named import named
 from sereno.store.pools import wake_pools
+from sereno.store.work.clock.steps import moved_plan, moved_since
 from sereno.store.work.fence import held
 from sereno.store.work.journal import DECISION, Entry, append
-from sereno.store.work.steps import moved_plan, moved_since
 
 OUTCOME_MAX = 2_000
 

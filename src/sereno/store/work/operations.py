@@ -29,10 +29,10 @@ from sereno.store.codec import (
 from sereno.store.named import named
 from sereno.store.pools import wake_pools
 from sereno.store.pushed import pushed_facts
+from sereno.store.work.clock.steps import moved_plan, moved_since
 from sereno.store.work.effects import Outgoing, insert
 from sereno.store.work.fence import Values, held
 from sereno.store.work.journal import DECISION, Entry, append
-from sereno.store.work.steps import moved_plan, moved_since
 
 _LOCAL = (DelaySource.LOCAL_BACKOFF, DelaySource.CONTRACT_SCHEDULE)
 """Waits that a call-back may shorten (W35)."""

@@ -13,9 +13,9 @@ from sereno.store.codec import dumps, loads, micros
 from sereno.store.many import write_many
 from sereno.store.named import named
 from sereno.store.pools import debit_pool, wake_pools
+from sereno.store.work.clock.steps import moved, moved_plan
 from sereno.store.work.effects import Outgoing, insert
 from sereno.store.work.journal import DECISION, Entry, append
-from sereno.store.work.steps import moved, moved_plan
 
 
 @dataclass(slots=True)

@@ -17,13 +17,13 @@ from sereno.store.codec import instant, span_us
 from sereno.store.executor import Executor
 from sereno.store.work import lease
 from sereno.store.work.claim import next_due
+from sereno.store.work.clock.instant import HostTime
+from sereno.store.work.clock.steps import note_step
 from sereno.store.work.deliveries import commit_delivery
-from sereno.store.work.instant import HostTime
 from sereno.store.work.operations import OperationCommit, commit_operation
 from sereno.store.work.polls import PollCommit, commit_polls
 from sereno.store.work.purge import purge_runs
 from sereno.store.work.snapshot import snapshot
-from sereno.store.work.steps import note_step
 from sereno.store.work.take import Ask, Specs, claim
 
 KEEP_RUNS = timedelta(days=30)

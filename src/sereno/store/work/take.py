@@ -30,9 +30,9 @@ from sereno.store.rows import (
     read_poll,
 )
 from sereno.store.work.claim import Found, Pick, find
+from sereno.store.work.clock.steps import moved
 from sereno.store.work.journal import INTENT, Entry, append
 from sereno.store.work.park import park_row
-from sereno.store.work.steps import moved
 
 _COLUMNS = {Kind.POLL: POLL_COLUMNS, Kind.OPERATION: OPERATION_COLUMNS, Kind.DELIVERY: DELIVERY_COLUMNS}
 LIVE = ("submitting", "waiting")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sereno.core.values import to_micros
 from sereno.ports import Clock
-from sereno.store.work.steps import STEP_US, move, number, write
+from sereno.store.work.clock.steps import STEP_US, move, number, write
 
 SAVE_EVERY_US = 1_000_000
 SAVE_IDLE_US = 30_000_000
