@@ -73,7 +73,7 @@ def expected(scenario: Scenario, whole: End) -> Iterator[str]:
         yield f"END without a crash: {ends}, and the scenario says {list(scenario.end)}"
 
 
-def differences(scenario: Scenario, whole: End, after: End) -> Iterator[str]:
+def differences(scenario: Scenario, whole: End, after: End, *, deaths: int = 1) -> Iterator[str]:
     """What ended otherwise than without a crash, and is not among the ends that the scenario names."""
     other = False
     for name, end in after.operations.items():
@@ -89,10 +89,10 @@ def differences(scenario: Scenario, whole: End, after: End) -> Iterator[str]:
             if count != whole.jobs.get(ref, 0)
         )
     if not other:
-        yield from _effects(scenario, whole, after)
+        yield from _effects(scenario, whole, after, deaths)
 
 
-def _effects(scenario: Scenario, whole: End, after: End) -> Iterator[str]:
+def _effects(scenario: Scenario, whole: End, after: End, deaths: int) -> Iterator[str]:
     keys: Sequence[tuple[str, str]] = sorted({*whole.effects, *after.effects})
     for action, key in keys:
         if scenario.or_questions and ":escalated-" in key:
@@ -100,14 +100,15 @@ def _effects(scenario: Scenario, whole: End, after: End) -> Iterator[str]:
         before, now = whole.effects.get((action, key)), after.effects.get((action, key))
         if before is None or now is None:
             yield f"END {key}: {'no such effect' if now is None else 'another effect'} than without it"
-        elif not _same(POLICIES[action], before, now, unclear=key in after.unclear, resent=key in after.resent):
+        elif now not in _right(POLICIES[action], before, unclear=key in after.unclear, again=key in after.resent, deaths=deaths):
             yield f"END {key}: took effect {now} times, and without it {before} times"
 
 
-def _same(policy: Policy, before: int, now: int, *, unclear: bool, resent: bool) -> bool:
-    """At most once may be in doubt instead, and is sent again by people alone; at least once may be repeated once."""
+def _right(policy: Policy, before: int, *, unclear: bool, again: bool, deaths: int) -> range:
+    """How often it may take effect. At most once may be in doubt instead, and is sent again by people alone; at least once is repeated
+    once after each death; a key takes effect as often as without it."""
     if policy is Policy.AT_LEAST_ONCE:
-        return min(before, 1) <= now <= before + 1
-    if policy is Policy.AT_MOST_ONCE and (unclear or resent):
-        return now <= 1 + resent
-    return now == before
+        return range(min(before, 1), before + deaths + 1)
+    if policy is Policy.AT_MOST_ONCE and (unclear or again):
+        return range(0, 2 + again)
+    return range(before, before + 1)

@@ -20,6 +20,8 @@ class Variant(StrEnum):
     """The process dies there. Of a commit under way: it was not durable."""
     DIE_KEPT = "die-kept"
     """The process dies while the commit is under way, and it was durable."""
+    DIE_TWICE = "die-twice"
+    """The process dies there, and whoever passes that point next dies too."""
     ERROR = "error"
     """The database fails before the write; the process lives on."""
     ERROR_KEPT = "error-kept"
@@ -56,6 +58,7 @@ class _Coin(Random):
 
 
 _QUEUES = {Group.READ: "reads", Group.ACT: "deliveries", Group.WAIT: "waits"}
+_DEATHS = (Variant.DIE, Variant.DIE_KEPT, Variant.DIE_TWICE)
 _ERRORS = (("full", "lost_io"), ("io", "lost"), ("busy_snapshot", "lost_io"))
 """Kinds of errors before a write and after it, in turn."""
 
@@ -73,6 +76,8 @@ class ScriptedPlan(Plan):
         self.hits: list[Hit] = []
         self.struck_at: Hit | None = None
         """Where the strike came about."""
+        self.again = False
+        """The second death of DIE_TWICE came about."""
         self._passed: Counter[str] = Counter()
         self._waiting: dict[tuple[str, int], asyncio.Event] = {}
 
@@ -117,10 +122,16 @@ class ScriptedPlan(Plan):
         hit = Hit(len(self.hits) + 1, process, point, self._writes if point.endswith(".unknown") else 0)
         self.hits.append(hit)
         strike = self._strike
-        if strike is None or strike.hit.number != hit.number or strike.variant not in (Variant.DIE, Variant.DIE_KEPT):
+        if strike is None or strike.variant not in _DEATHS:
             return False
-        self.struck_at = hit
-        return True
+        if strike.hit.number == hit.number:
+            self.struck_at = hit
+            return True
+        again = (
+            strike.variant is Variant.DIE_TWICE and not self.again and self.struck_at is not None and point == strike.hit.point
+        )
+        self.again = self.again or again
+        return again
 
     def dice(self, group: Group) -> Random:
         """As ever, but the coin of a commit under way is the strike's."""

@@ -49,9 +49,12 @@ def _ends_of(stretch: Sequence[Hit]) -> list[Hit]:
 
 
 def strikes(hits: Sequence[Hit]) -> Iterator[Strike]:
-    """Every run of a scenario: one death at each hit, two where a write is under way (durable, or not), and two errors of each write."""
+    """Every run of a scenario: one death at each hit, two where a write is under way (durable, or not), two errors of each write, and
+    two deaths in a row at each hit that is not the loop's own."""
     for hit in sampled(hits):
         yield Strike(hit, Variant.DIE)
+        if not hit.point.startswith(IDLE):
+            yield Strike(hit, Variant.DIE_TWICE)
         if hit.write:
             yield from (Strike(hit, variant) for variant in (Variant.DIE_KEPT, Variant.ERROR, Variant.ERROR_KEPT))
 
@@ -84,7 +87,8 @@ def judged(scenario: Scenario, whole: Ran, strike: Strike) -> list[str]:
     found = list(ran.outcome.violations)
     if ran.struck is None or ran.struck.point != strike.hit.point:
         found.append(f"the strike did not come about: {ran.struck}")
-    return [*found, *differences(scenario, whole.end, ran.end)]
+    deaths = 1 + (strike.variant is Variant.DIE_TWICE)
+    return [*found, *differences(scenario, whole.end, ran.end, deaths=deaths)]
 
 
 @dataclass(slots=True)
