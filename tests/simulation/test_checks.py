@@ -298,6 +298,8 @@ BROKEN: tuple[tuple[Check, str, Break], ...] = (
     (pace.paused, "P09", lambda found: found.people.acts.append(Act(9, at(60), at(60), "pause_poll", "feed-0", True))),
     (pace.spared, "P10", _then(_row("poll_spec", 0, spec='{"schedule": {"every_s": 3600}}'),
                                _more(POLL, 2, "decision", 73, decision="run", status="failed", failures=1))),
+    (pace.spared, "P10", _then(_row("poll_spec", 0, spec='{"schedule": {"every_s": 90}}'), _more(
+        POLL, 2, "decision", 73, decision="run", status="failed", failures=1, error="planted: throttled"))),
     (polls.cursors, "P04", _row("poll_object", 0, content_hash="h1")),
     (polls.cursors, "P04", _unread),
     (polls.cursors, "P04", _row("poll", 0, cursor="7")),

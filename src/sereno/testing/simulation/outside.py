@@ -50,6 +50,8 @@ _AT_FIRST = 0.45
 """Share of the operations that are there from the beginning; the others come over the whole time awake."""
 _LEAST = (0.15, 0.4, 0.6)
 """The smallest share of looks with a fault, one of these for each world."""
+_SILENT = 0.08
+"""Share of the worlds in which one delivery is never confirmed. They go on for most of a day of sleep."""
 _ACTS = 160
 """How often people do something in one world, about."""
 
@@ -70,7 +72,7 @@ class Outside:
         least = self.dice.choice(_LEAST)
         self.fates = PlannedFates(plan, Random(f"fates:{seed}"), self._outages(began), least=least, seed=seed)
         self.provider = HostileProvider(Hostile(seed=seed), clock, self.fates)
-        self.received = ReceiverBook()
+        self.received = ReceiverBook(silent=bool(options.shares) and Random(f"mute:{seed}").random() < _SILENT)
         self.acted = PeopleBook()
         self.feeds: dict[str, Feed] = {}
         for number in range(options.polls):

@@ -63,11 +63,20 @@ class Arrival:
 
 
 class ReceiverBook:
-    """What all receivers know, in order of arrival."""
+    """What all receivers know, in order of arrival. Where it is `silent`, the first key at a receiver that honours keys is taken and
+    never confirmed, for as long as anybody tries, after the faults too: retries have to stop by themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, silent: bool = False) -> None:
         self.arrivals: list[Arrival] = []
         self._known: dict[str, datetime] = {}
+        self._silent = silent
+        self._never_told: str | None = None
+
+    def never_tells(self, delivery: Delivery) -> bool:
+        """Whether the answer to this delivery is lost, however often it comes."""
+        if self._silent and self._never_told is None and delivery.effect.action.type == KEYED:
+            self._never_told = delivery.effect.dedupe_key
+        return delivery.effect.dedupe_key == self._never_told
 
     def open(self, delivery: Delivery, seam: Seam) -> Arrival:
         """Writes down that a message is here."""
@@ -115,6 +124,8 @@ class SimulatedReceiver:
         """Lets the send guard judge, writes the book, takes the effect or not, and tells, or not."""
         among = [kind for kind in ACT_KINDS if kind != "refused" or self.type != KEEP_RESULT]
         fault = self._plan.draw(Group.ACT, among, share=self._plan.share(Group.ACT, 0.1))
+        if fault is None and self._book.never_tells(delivery):
+            fault = "lost answer"
         await self._clock.sleep(self._dice.uniform(0.01, 0.2))
         if fault == "unreachable":
             return Outcome(OutcomeKind.RETRY, "planted: connection refused")

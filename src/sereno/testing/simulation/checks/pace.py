@@ -32,8 +32,8 @@ def _resumed(acts: Sequence[Act], pause: Act) -> datetime | None:
 
 
 def spared(world: Evidence) -> Iterator[str]:
-    """P10: after the n-th failure in a row a poll is left alone for half of its interval times 2^(n-1) at least, where nobody asked for a
-    run. A lease is let pass between the answer and the commit."""
+    """P10: after the n-th failure in a row a poll is left alone for half of its interval times 2^(n-1) at least, times 4^n where the source
+    throttled it, where nobody asked for a run. A lease is let pass between the answer and the commit."""
     every = {
         row["poll"]: json.loads(row["spec"]).get("schedule", {}).get("every_s", 0) for row in world.rows.get("poll_spec", ())
     }
@@ -46,7 +46,8 @@ def spared(world: Evidence) -> Iterator[str]:
 
 def _spared(world: Evidence, feed: Feed, row: Row, interval: timedelta) -> Iterator[str]:
     failures = int(row.facts.get("failures") or 1)
-    least = min(LONGEST, interval * 2 ** min(failures - 1, 12)) / 2 - world.times.lease
+    doublings = 2 * failures if "throttled" in str(row.facts.get("error")) else failures - 1
+    least = min(LONGEST, interval * 2 ** min(doublings, 20)) / 2 - world.times.lease
     following = _after(feed, row.instant)
     if following is None:
         return

@@ -99,6 +99,25 @@ def hunt_all(
     return sorted(done, key=lambda one: order[one.mutant.name])
 
 
+def keep(path: Path, one: Hunted) -> None:
+    """Appends a result, so that a hunt that was stopped can go on."""
+    seen = {"name": one.mutant.name, "found": one.found, "seeds": one.seeds, "says": one.says, "seconds": one.seconds}
+    with path.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps({**seen, "planted": repr(one.mutant.changes)}) + "\n")
+
+
+def kept(path: Path, wanted: Sequence[Mutant]) -> list[Hunted]:
+    """The results of an earlier hunt for the bugs that are planted as they were then."""
+    known = {mutant.name: mutant for mutant in wanted}
+    found: dict[str, Hunted] = {}
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+        said: dict[str, Any] = json.loads(line)
+        mutant = known.get(said["name"])
+        if mutant is not None and said["planted"] == repr(mutant.changes):
+            found[mutant.name] = Hunted(mutant, said["found"], said["seeds"], said["says"], said["seconds"])
+    return list(found.values())
+
+
 def figures(hunted: Sequence[Hunted], seconds: float) -> dict[str, Any]:
     """The last line of `make mutants`."""
     took = [one.seeds for one in hunted if one.found is not None]
