@@ -6,7 +6,7 @@ CHUNKS ?= 1
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: sim-long crashes mutants servers conformance setup-conformance fleet hostile help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
+.PHONY: kill sim-long crashes mutants servers conformance setup-conformance fleet hostile help run test test-all test-full check bench sim docs nightly lock clean setup setup-core
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -v '## -' | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ sim-long: setup ## go on with the 20,000 worlds of a release, 9 minutes a chunk 
 
 crashes: setup ## a process dies at every crash point of 40 scenarios (PART=3/10, PART=rotating: a tenth); the last line is JSON
 	@$(PY) -m sereno.testing.simulation.crashing $(if $(PART),--part $(PART))
+
+kill: setup ## kill real workers and compare the books; the last line is JSON
+	@$(PY) -m sereno.testing.killing
 
 mutants: setup ## hunt the planted bugs in the simulated world; the last line is JSON
 	@$(PY) -m sereno.testing.simulation.mutants
