@@ -7,7 +7,7 @@ import pytest
 
 from sereno.core.budget import Spend
 from sereno.core.errors import InvariantBroken, NotAllowed, NotNow
-from sereno.core.escalation import Category, Escalation, Option, Verb
+from sereno.core.escalation import Category, Escalation, Option, Verb, at_text
 from sereno.core.observation import DelaySource
 from sereno.core.operation import (
     AnswerDecision,
@@ -272,3 +272,26 @@ def test_every_verb_has_an_effect() -> None:
         option = Option(verb.value, verb, "says", 15, 2)
         answer = decide_answer(operation, replace(asked, options=(option,)), option, NOON)
         assert answer.state is not S.ESCALATED
+
+
+def test_I4_a_wait_that_an_answer_took_over_outlives_a_deadline_that_the_clock_steps_past() -> None:
+    """The plan carries the name of the answer, and the next question and the next answer keep it all the same."""
+    operation = make_operation(Spend(5, throttles=2))
+    decision = decide(operation, saw(KIND.THROTTLED, retry_after(after(600))))
+    assert decision.escalation is not None
+    answer = choose(apply(operation, decision), decision.escalation, "extend", after(3))
+    planned, deadline = answer.next_poll_at, answer.allowance.deadline_at
+    assert planned == after(600) and answer.delay_source is DelaySource.MANUAL_EXTENSION
+    # The clock is set forward: the wait keeps its length, the deadline is an instant that somebody was told.
+    step = deadline - after(60)
+    operation = replace(went_on(apply(operation, decision), answer), next_poll_at=planned + step)
+    close = next_call(operation, make_contract(), deadline)
+    assert isinstance(close, Close)
+    decision = close_operation(operation, make_contract(), close, deadline, escalation_id="esc_2")
+    assert decision.escalation is not None and decision.next_poll_at == planned + step
+    says = decision.escalation.options[0].says
+    assert f"No look before {at_text(planned + step)}: an earlier answer planned it for then." in says
+    assert "the provider asked to wait" not in says
+    again = choose(apply(operation, decision), decision.escalation, "extend", deadline + seconds(1))
+    assert again.next_poll_at == planned + step and again.due is not None
+    assert again.due == min(planned + step, again.allowance.stops_at()[0])

@@ -86,7 +86,8 @@ def calls_back_hurry_everything(patch: Patch) -> None:
 
 def answers_forget_the_wait(patch: Patch) -> None:
     """W35: after an answer the look comes inside a wait that the provider asked for."""
-    patch.setattr(choice, "FROM_PROVIDER", ())
+    patch.setattr(choice, "HELD", ())
+    patch.setattr(choice, "_not_before", lambda escalation: escalation.created_at)
 
 
 def submits_are_repeated(patch: Patch) -> None:

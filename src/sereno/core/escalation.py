@@ -231,6 +231,8 @@ class Standing:
     """An instant before which the provider does not want to be asked."""
     cancel_effects: str | None = None
     """What cancelling does, as the contract documents it; None = not documented."""
+    planned: datetime | None = None
+    """An instant that an earlier answer put the next look to, and that is still ahead."""
 
 
 def options_for(category: Category, standing: Standing) -> Sequence[Option]:
@@ -282,9 +284,11 @@ def _small_print(option: Option, standing: Standing) -> Sequence[str]:
         lines.append(_more(second_wind(option.checks), "rate-limit answer"))
     if option.checks and exhausted(spend.transport_failures, allowance.max_transport_failures):
         lines.append(_more(second_wind(option.checks), "failed request"))
+    what = "Nothing is sent" if option.verb is Verb.SUBMIT_AGAIN else "No look"
     if standing.provider_wait is not None:
-        what = "Nothing is sent" if option.verb is Verb.SUBMIT_AGAIN else "No look"
         lines.append(f"{what} before {at_text(standing.provider_wait)}: the provider asked to wait.")
+    if standing.planned is not None:
+        lines.append(f"{what} before {at_text(standing.planned)}: an earlier answer planned it for then.")
     return lines
 
 

@@ -37,6 +37,8 @@ class Trouble:
     observation: Observation | None
     not_before: datetime
     provider_wait: datetime | None
+    planned: datetime | None = None
+    """An instant that an earlier answer of a person put the next look to."""
     answer: CallAnswer | None = None
     """The answer to a submit or cancel, where that is the trouble."""
     cancel_effects: str | None = None
@@ -47,7 +49,9 @@ def question(operation: Operation, trouble: Trouble, escalation_id: str, answer_
     """Builds the question with its bounded options; nobody answering until `answer_by` means stop."""
     answer_by = trouble.at + timedelta(seconds=answer_within_s)
     word = _last_state(operation, trouble.observation)
-    standing = Standing(operation.job_id, word, trouble.spend, operation.allowance, trouble.provider_wait, trouble.cancel_effects)
+    standing = Standing(
+        operation.job_id, word, trouble.spend, operation.allowance, trouble.provider_wait, trouble.cancel_effects, trouble.planned
+    )
     options = options_for(trouble.category, standing)
     statement = {**_statement(operation, trouble), "answer_by": answer_by.isoformat(), "options": option_rows(options)}
     return Escalation(

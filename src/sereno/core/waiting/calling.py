@@ -14,7 +14,7 @@ from sereno.core.escalation import Category, at_text
 from sereno.core.observing.seen import DelaySource
 from sereno.core.waiting.ending import Step, end, provider_wait, refuse_ended
 from sereno.core.waiting.lifecycle import Event, Operation, OperationState
-from sereno.core.waiting.look import FROM_PROVIDER, Look, no_look, plan_first_look, provider_waits, rejected_hints
+from sereno.core.waiting.look import HELD, Look, no_look, plan_first_look, provider_waits, rejected_hints
 from sereno.core.waiting.next import in_doubt, may_cancel_again, may_submit_again
 from sereno.core.waiting.step import Job, OperationDecision, named_limit
 
@@ -206,7 +206,7 @@ def _later(step: Step, answer: CallAnswer, draw: float) -> Look:
     local = steep_backoff(delays, 0, spend.throttles, draw) if steep else jittered(delays, raw, draw)
     source, planned = max({DelaySource.LOCAL_BACKOFF: step.at + local, **waits}.items(), key=lambda pair: pair[1])
     stops_at, _ = step.operation.allowance.stops_at()
-    kept = planned if planned < stops_at or source in FROM_PROVIDER else None
+    kept = planned if planned < stops_at or source in HELD else None
     return Look(min(planned, stops_at), kept, source, f"again at {at_text(min(planned, stops_at))} ({source})", {})
 
 
@@ -261,5 +261,5 @@ def _soon(step: Step, answer: CallAnswer, draw: float) -> Look:
     stops_at, _ = operation.allowance.stops_at()
     planned = local if wait is None else max(local, wait)
     named = DelaySource.LOCAL_BACKOFF if wait is None else source
-    kept = planned if planned < stops_at or named in FROM_PROVIDER else None
+    kept = planned if planned < stops_at or named in HELD else None
     return Look(min(planned, stops_at), kept, named, f"next look at {at_text(min(planned, stops_at))} ({named})", {})

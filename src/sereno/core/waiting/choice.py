@@ -14,7 +14,7 @@ from sereno.core.observing.seen import DelaySource
 from sereno.core.waiting.asking import tell_end
 from sereno.core.waiting.ending import keep_result
 from sereno.core.waiting.lifecycle import Event, Grant, Operation, OperationState, Pushed, move
-from sereno.core.waiting.look import FROM_PROVIDER
+from sereno.core.waiting.look import HELD
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ def decide_answer(
     """Applies an option: extends by stated minutes and checks, grants a word, pauses, follows another contract, cancels, lets a
     submit be sent again, fails, accepts or stops.
 
-    The next look has delay source `manual_extension` and is never sooner than the minimum gap or a provider's own wait
-    (`operation.next_poll_at` where its delay source is the provider's). `contract` is the operation's pinned one; without it a
+    The next look has delay source `manual_extension` and is never sooner than the minimum gap, a provider's own wait or what an earlier
+    answer planned (`operation.next_poll_at` where its delay source says so). `contract` is the operation's pinned one; without it a
     result that is accepted is not copied. `to` is what a change of the contract brings.
 
     Raises NotAllowed for an option that was not shown, NotNow for a question that is closed or too old.
@@ -102,7 +102,7 @@ def decide_answer(
         follows = to if option.verb is Verb.UPDATE_CONTRACT else None
         return _go_on(operation, escalation, option, now, contract=contract, to=follows)
     reason = f"a person chose {option.key}: {option.says}"
-    wait = operation.next_poll_at if operation.delay_source in FROM_PROVIDER else None
+    wait = operation.next_poll_at if operation.delay_source in HELD else None
     kept = keep_result(operation, contract, now, not_before=wait) if state is OperationState.SUCCEEDED else ()
     return AnswerDecision(
         state=state,
@@ -127,7 +127,7 @@ def after_gap(operation: Operation, min_gap: timedelta, now: datetime) -> dateti
 def _go_on(
     operation: Operation, escalation: Escalation, option: Option, now: datetime, *, contract: Contract | None, to: Repin | None
 ) -> AnswerDecision:
-    wait = operation.next_poll_at if operation.delay_source in FROM_PROVIDER else None
+    wait = operation.next_poll_at if operation.delay_source in HELD else None
     paused = [now + timedelta(minutes=PAUSE_MINUTES)] if option.verb is Verb.PAUSE else []
     # The question showed the gap of the contract that it was asked under; a person may have moved the operation to another since.
     own = timedelta(0) if contract is None else contract.delays.min_gap

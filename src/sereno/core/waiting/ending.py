@@ -15,7 +15,7 @@ from sereno.core.observing.seen import DelaySource, Observation, ReadHint
 from sereno.core.values import Json, format_duration
 from sereno.core.waiting.asking import Trouble, question, tell_end, tell_question
 from sereno.core.waiting.lifecycle import TERMINAL, Event, Grant, Operation, OperationState, move
-from sereno.core.waiting.look import FROM_PROVIDER, Look, provider_waits
+from sereno.core.waiting.look import FROM_PROVIDER, HELD, Look, provider_waits
 from sereno.core.waiting.next import in_doubt, open_question
 from sereno.core.waiting.step import Close, Job, OperationDecision
 
@@ -123,7 +123,7 @@ def end(step: Step, event: Event, category: Category | None, reason: str) -> Ope
         return replace(decision, effects=(*told, *_kept(step, decision, wait)))
     if category is None:
         raise InvariantBroken(f"{operation.id} asks a person without a category", subject=operation.id)
-    asked = _question(step, category, reason, wait)
+    asked = _question(step, category, reason, source, wait)
     return replace(decision, due=asked.answer_by, next_poll_at=wait, escalation=asked, effects=tell_question(step.subject, asked))
 
 
@@ -188,16 +188,17 @@ def _keep_trying(operation: Operation, contract: Contract, at: datetime) -> time
 
 
 def provider_wait(operation: Operation, hints: Sequence[ReadHint], at: datetime) -> tuple[DelaySource, datetime | None]:
-    """The latest wait the provider asked for that is still ahead: nothing but its own answer may shorten it (W35)."""
+    """The latest wait the provider asked for that is still ahead: nothing but its own answer may shorten it (W35). A plan of a person's
+    answer that is still ahead may hold one, so it is kept alike, under its own name."""
     waits = provider_waits(hints, at)
-    if operation.delay_source in FROM_PROVIDER and operation.next_poll_at is not None and operation.next_poll_at > at:
+    if operation.delay_source in HELD and operation.next_poll_at is not None and operation.next_poll_at > at:
         waits[operation.delay_source] = max(operation.next_poll_at, waits.get(operation.delay_source, operation.next_poll_at))
     if not waits:
         return operation.delay_source, None
     return max(waits.items(), key=lambda pair: pair[1])
 
 
-def _question(step: Step, category: Category, reason: str, wait: datetime | None) -> Escalation:
+def _question(step: Step, category: Category, reason: str, source: DelaySource, wait: datetime | None) -> Escalation:
     last_sent = step.at if step.observation is not None or step.answer is not None else step.operation.last_checked_at
     not_before = step.at if last_sent is None else max(step.at, last_sent + step.contract.delays.min_gap)
     trouble = Trouble(
@@ -208,7 +209,8 @@ def _question(step: Step, category: Category, reason: str, wait: datetime | None
         observation=step.observation,
         answer=step.answer,
         not_before=not_before if wait is None else max(not_before, wait),
-        provider_wait=wait,
+        provider_wait=wait if source in FROM_PROVIDER else None,
+        planned=None if source in FROM_PROVIDER else wait,
         cancel_effects=step.contract.cancel.effects if step.contract.cancel is not None else None,
     )
     return question(step.subject, trouble, step.escalation_id, step.answer_within_s)

@@ -17,6 +17,9 @@ EARLY_LOOKS = 2
 FROM_PROVIDER = (DelaySource.PROVIDER_RETRY_AFTER, DelaySource.PROVIDER_POLL_HINT)
 """Waits that nothing but a new answer of the provider may shorten (W35)."""
 
+HELD = (*FROM_PROVIDER, DelaySource.MANUAL_EXTENSION)
+"""Plans that are kept until they are over: the next looks after a person's answer carry its name (W20), and may hold a provider's wait."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
