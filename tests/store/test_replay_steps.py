@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from sereno.core.contract import Contract, Delays
-from sereno.core.escalation import Escalation, Option
+from sereno.core.contract import Contract, Delays, Keep, KeepFrom
+from sereno.core.escalation import Escalation, Option, escalation_digest
 from sereno.core.observation import DelaySource, Observation, ObservationKind, ReadHint
 from sereno.core.operation import AnswerDecision, Close, Operation, close_operation, decide_answer, decide_operation, next_call
 from sereno.core.reviewing.checking import check_journal
@@ -17,7 +17,7 @@ from sereno.ports import Given
 from sereno.store.reads import Reads
 from tests.core.waiting import CANCEL, make_contract
 from tests.store.seeding import ANNA
-from tests.store.stage import MINUTE
+from tests.store.stage import MINUTE, us
 from tests.store.test_clock_steps import DAY, HOUR, Set
 
 ANSWER_WITHIN = DAY
@@ -47,7 +47,12 @@ class Asking:
         self.passed += by
 
     async def ask(self) -> Escalation:
-        """Registers the operation and looks once, which ends in a question."""
+        """Looks once, which ends in a question."""
+        await self.begin(ObservationKind.UNKNOWN_STATE)
+        return await self.question()
+
+    async def begin(self, saw: ObservationKind) -> None:
+        """Registers the operation and looks once."""
         stage = self.stage
         self.operation = await stage.operation(deadline_at=stage.now + 30 * DAY, min_gap=GAP)
         self.passes("before")
@@ -57,8 +62,7 @@ class Asking:
             hints = [ReadHint(DelaySource.PROVIDER_RETRY_AFTER, "7200", at + self._wait)]
         stage.later(timedelta(seconds=2))
         self.passes("in the run")
-        await self.look(work, Observation(ObservationKind.UNKNOWN_STATE, "odd", 200, "an odd word", hints=tuple(hints)), at)
-        return await self.question()
+        await self.look(work, Observation(saw, "odd", 200, "an odd word", hints=tuple(hints)), at)
 
     async def question(self) -> Escalation:
         """The newest question."""
@@ -136,6 +140,28 @@ async def test_W28_I4_a_question_and_its_answer_are_decided_again_whenever_the_c
         await life.check()
         await life.stage.close()
         number += 1
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR, 2 * DAY, -2 * DAY], ids=["1h", "-1h", "2d", "-2d"])
+async def test_W20_a_question_that_is_written_after_a_step_leaves_as_long_to_answer(step: timedelta) -> None:
+    """Nobody was told its end when the clock was set; what is told and what the digest covers is the end that counts."""
+    life = Asking("in the run", step, 2 * HOUR)
+    asked = await life.ask()
+    assert asked.answer_by == life.stage.now + ANSWER_WITHIN and asked.statement["answer_by"] == asked.answer_by.isoformat()
+    assert asked.statement["not_before"] == (life.stage.now + 2 * HOUR).isoformat()
+    assert asked.digest == escalation_digest(life.operation, asked.statement, asked.options, asked.answer_by)
+    assert (await life.stage.one("SELECT due FROM operation"))["due"] == us(asked.answer_by)
+    await life.check()
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR], ids=["1h", "-1h"])
+async def test_I4_what_may_not_be_sent_before_an_instant_keeps_its_distance_over_a_step_in_the_run(step: timedelta) -> None:
+    """The copy of a result waits as long as the provider asked, when the clock was set between the look and its commit."""
+    life = Asking("in the run", step, 2 * HOUR)
+    life.contract = make_contract(Delays(min_gap=GAP), keep=Keep(KeepFrom.ANSWER))
+    await life.begin(ObservationKind.SUCCESS)
+    row = await life.stage.one("SELECT due FROM delivery WHERE action_type = 'keep_result'")
+    assert row["due"] == us(life.stage.now + 2 * HOUR)
 
 
 async def looked(life: Asking, wait: timedelta | None) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sereno.core.effect import Effect
-from sereno.store.codec import dump_effect, micros
+from sereno.core.values import to_micros
+from sereno.store.codec import dump_effect
 from sereno.store.named import named
 from sereno.store.pools import ensure_pools
 
@@ -24,6 +25,8 @@ class Outgoing:
     poll: str | None
     effects: Sequence[Effect]
     ids: Sequence[str]
+    moved: int = 0
+    """How far the host's clock was set since the decision (microseconds): what may not be sent before an instant keeps its distance."""
 
 
 def insert(connection: sqlite3.Connection, outgoing: Outgoing, now: int) -> tuple[list[tuple[str, str, int]], int]:
@@ -31,7 +34,7 @@ def insert(connection: sqlite3.Connection, outgoing: Outgoing, now: int) -> tupl
     wakes: list[tuple[str, str, int]] = []
     suppressed = 0
     for effect, identifier in zip(outgoing.effects, outgoing.ids, strict=True):
-        due = max(now, micros(effect.not_before) or 0)
+        due = max(now, 0 if effect.not_before is None else to_micros(effect.not_before) + outgoing.moved)
         if _insert_one(connection, outgoing, effect, identifier, due=due, now=now):
             wakes.append((outgoing.workspace, effect.pool, due))
         else:

@@ -3,15 +3,17 @@
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sereno.core.call import CallKind, CallOutcome
 from sereno.core.errors import AlreadyExists
 from sereno.core.escalation import Escalation
 from sereno.core.observation import DelaySource, Observation
-from sereno.core.operation import Job, OperationDecision, OperationState
+from sereno.core.operation import Job, Operation, OperationDecision, OperationState
 from sereno.core.values import Json
 from sereno.core.waiting.lifecycle import LIVE, TERMINAL
+from sereno.core.waiting.moved import moved_question
 from sereno.core.work import OperationWork
 from sereno.store.calls import settle_call, stays_open
 from sereno.store.codec import (
@@ -84,8 +86,9 @@ def commit_operation(connection: sqlite3.Connection, commit: OperationCommit, no
     wakes = [(operation.workspace, fence["pool"], now if due is None else due)]
     suppressed = 0
     if not plan.edited:
-        _questions(connection, commit, now)
-        outgoing = Outgoing(operation.workspace, operation.user, None, commit.decision.effects, commit.ids)
+        told = moved_question(operation, commit.decision, timedelta(microseconds=plan.moved))
+        _questions(connection, operation, told)
+        outgoing = Outgoing(operation.workspace, operation.user, None, told.effects, commit.ids, plan.moved)
         woken, suppressed = insert(connection, outgoing, now)
         wakes += woken
     _close_run(connection, commit, now)
@@ -141,8 +144,10 @@ def _planned(commit: OperationCommit, row: Values, now: int, moved: int) -> _Pla
 
 
 def _on_row(commit: OperationCommit, plan: _Plan) -> tuple[int | None, int | None]:
-    """`due` and `next_poll_at` by the clock as it stands now. What was told to somebody (the end of a question) stays."""
+    """`due` and `next_poll_at` by the clock as it stands now. What was told to somebody (the end of an older question) stays."""
     due, look = plan.due, plan.next_poll_at
+    if due is not None and commit.decision.escalation is not None and not plan.edited:
+        due += plan.moved
     if due is not None and plan.moved and plan.state in LIVE:
         stops_at, _ = commit.work.operation.allowance.stops_at()
         due = moved_plan(due, plan.moved, stops=micros(stops_at), look=look)
@@ -253,9 +258,8 @@ def _cancelled(commit: OperationCommit) -> bool:
     return settled.answer.outcome is CallOutcome.ACCEPTED
 
 
-def _questions(connection: sqlite3.Connection, commit: OperationCommit, now: int) -> None:
+def _questions(connection: sqlite3.Connection, operation: Operation, decision: OperationDecision) -> None:
     """Closes a question that the operation has moved past, and stores a new one."""
-    operation, decision = commit.work.operation, commit.decision
     if decision.escalation is not None or decision.state is not OperationState.ESCALATED:
         connection.execute(named("commit")["expire_question"], {"workspace": operation.workspace, "id": operation.id})
     if decision.escalation is not None:
