@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.timeout(400)  # real processes, on a machine that may be busy
 
 ROOT = Path(__file__).parents[2]
-ALL = ["run", "check", "test", "test-full", "sim", "mutants", "conformance"]
+ALL = ["run", "check", "test", "test-full", "sim", "crashes", "mutants", "conformance"]
 MAKE = """#!/bin/sh
 echo "$1" >>"$BOOK"
 [ "$SERENO_NO_SKIPS" = 1 ] || exit 8
