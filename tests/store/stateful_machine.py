@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from sereno.core.contract import Contract, Delays, Via
-from sereno.core.errors import AlreadyExists, NotNow, SerenoError, Unavailable
+from sereno.core.errors import AlreadyExists, NotAllowed, NotFound, NotNow, SerenoError, Unavailable
 from sereno.core.observation import ObservationKind
 from sereno.core.poll import PollState
 from sereno.core.schedule import Interval
@@ -18,7 +18,7 @@ from sereno.core.work import Kind, LeaseTimes, Work, subject_of
 from sereno.ports import NewOperation, Only, PoolLimits
 from tests.core.waiting import CANCEL, KEYED, SUBMIT, make_contract
 from tests.store.calling import new_submit
-from tests.store.seeding import ANNA, START, action, allowance, new_operation, spec
+from tests.store.seeding import ANNA, BOT, START, action, allowance, new_operation, spec
 from tests.store.stateful_ground import AFTER, BEFORE, Ground, Opened, in_memory
 from tests.store.stateful_model import (
     LIVE,
@@ -67,6 +67,7 @@ REGISTERED = st.fixed_dictionaries(
         "life": st.sampled_from([600, 60, 7_200, 400_000]),
         "business": st.booleans(),
         "later": WAITS,
+        "anew": st.sampled_from(["", "", "", "person", "person", "bot", "nothing"]),
     }
 )
 
@@ -153,9 +154,14 @@ class Defining(RuleBasedStateMachine):
         self.ground.clock.seconds += seconds
         self.ground.clock.at += timedelta(seconds=seconds)
 
-    @rule(seconds=st.sampled_from([-20, -300, -4_000, 900, 100_000]))
-    def the_clock_is_set(self, seconds: int) -> None:
-        """The wall clock is set against the worker's own; a driver claims at once. A second small step could add up to one that is seen."""
+    @rule(seconds=st.sampled_from([-20, -300, -4_000, 900, 100_000]), told=st.sampled_from([None, None, None, -900.5, 5.0]))
+    def the_clock_is_set(self, seconds: int, told: float | None) -> None:
+        """The wall clock is set against the worker's own; a driver claims at once. A second small step could add up to one that is seen.
+        Or a worker tells what its own clock did: that goes on record, and moves nothing."""
+        if told is not None:
+            self.told(self.ground.work.note_clock_step(told))
+            self.met["step told"] += 1
+            return
         if abs(seconds) < 60 and self.small_steps:
             return
         self.small_steps += abs(seconds) < 60
@@ -284,8 +290,24 @@ class Defining(RuleBasedStateMachine):
             "pushed_only": contract.via is Via.PUSH,
         }
         job, first = plan["job"], self.now + timedelta(seconds=later or 0)
+        if plan["submits"] and plan["anew"] and self.model.operations:
+            return self._submit_anew(plan["anew"], changes, contract)
         new = new_submit(f"key-{job}", **changes) if plan["submits"] else new_operation(job, first_look_at=first, **changes)
         self._register(replace(new, fingerprint="another") if plan["other"] and not plan["submits"] else new, contract)
+
+    def _submit_anew(self, who: str, changes: dict[str, Any], contract: Contract) -> None:
+        """W21: the job of an operation that is known, under another key, by a person alone."""
+        self.asked += 1
+        known = "op_none" if who == "nothing" else self.some(self.model.operations, self.asked)
+        previous = known if isinstance(known, str) else known.id
+        new = new_submit(f"anew-{self.asked}", previous=previous, **changes)
+        if who == "person":
+            self._register(new, contract)
+            self.met["submitted anew"] += 1
+            return
+        self.trouble = None
+        asker = BOT if who == "bot" else ANNA
+        self.refused(lambda: self.do(self.ground.definitions.register(asker, new)), NotAllowed if who == "bot" else NotFound)
 
     def _register(self, new: NewOperation, contract: Contract) -> None:
         known = self._same(new)
@@ -342,5 +364,6 @@ class Defining(RuleBasedStateMachine):
         if old is not None and old.limits.rate is not None:
             # What was spent stays spent: under the new limits that may take as long as the old debt took.
             debt = (len(old.spent) + 1) / old.limits.rate
-            sure = max(old.sure_from or self.now, self.now + timedelta(seconds=debt))
+            # A clock that was set back by less than a minute moved nothing: what was spent may lie ahead.
+            sure = max(old.sure_from or self.now, max([self.now, *old.spent]) + timedelta(seconds=debt))
         self.model.pools[pool] = PoolBook(limits, sure_from=sure)

@@ -25,6 +25,7 @@ TERMINAL = ("succeeded", "failed", "cancelled", "expired", "stopped")
 LOCAL = (DelaySource.LOCAL_BACKOFF, DelaySource.CONTRACT_SCHEDULE)
 FAR = datetime.max
 STEP_BACK = timedelta(seconds=60)
+UNANSWERED_PAUSE = timedelta(hours=1)
 """A step of the clock by more than this is seen."""
 
 
@@ -347,13 +348,19 @@ class Model:
         self.runs[row.id, row.run] = "released"
 
     def park(self, row: Row, now: datetime) -> None:
-        """Takes work out of the claim. A live operation is claimed once more at its deadline; a delivery is ambiguous from now on."""
+        """Takes work out of the claim. A live operation is claimed once more at its deadline, one that waits for an answer at the end of its
+        question or a while later; a delivery is ambiguous from now on."""
         row.lease_until = None
         self.runs[row.id, row.run] = "failed"
         if isinstance(row, OperationRow):
             assert row.limits is not None
             again = row.state in LIVE and row.parked == 0 and row.limits.deadline_at > now
             row.due, row.call = row.stops_at if again else None, None
+            if row.state == "escalated":
+                ends = [
+                    asked.answer_by for asked in self.questions.values() if asked.operation == row.id and asked.state == "open"
+                ]
+                row.due = ends[0] if ends and ends[0] > now else now + UNANSWERED_PAUSE
         elif isinstance(row, DeliveryRow):
             row.state, row.due = "ambiguous", None
         else:
@@ -514,7 +521,10 @@ def _inside(row: Row, at: datetime, only: Only) -> bool:
 
 def _shifted(row: OperationRow, step: timedelta) -> datetime:
     assert row.due is not None
-    if row.lease_until is not None or row.due > row.stops_at:
+    if row.lease_until is not None:
+        # One that was taken at its deadline, and whose process is gone, is not taken over before that, or its plan, comes again.
+        return row.due + step if row.next_look is None else max(row.due + step, min(row.next_look, row.stops_at))
+    if row.due > row.stops_at:
         return row.due + step
     if row.due < row.stops_at:
         return min(row.due + step, row.stops_at)

@@ -32,11 +32,27 @@ class StoreMachine(Working):
 
     @precondition(lambda self: self.model.questions)
     @rule(
-        number=PICK, option=PICK, who=st.sampled_from([ANNA, ANNA, ANNA, BOT]), wrong=st.sampled_from([False, False, False, True])
+        number=PICK,
+        option=PICK,
+        who=st.sampled_from([ANNA, ANNA, ANNA, ANNA, BOT]),
+        wrong=st.sampled_from([False, False, False, False, True]),
     )
     def answer(self, number: int, option: int, who: Any, wrong: bool) -> None:
         """W20: once, in time, by a person, for exactly what was shown."""
-        identifier, question = list(self.model.questions.items())[-1 - number % len(self.model.questions)]
+        questions = list(self.model.questions.items())
+        open_ones = [one for one in questions if self._shown(one[1]) == "open"]
+        some = open_ones if open_ones and number % 4 else questions
+        self._answer(some[-1 - number % len(some)], option, who, wrong)
+
+    @precondition(lambda self: any(self._shown(question) == "open" for question in self.model.questions.values()))
+    @rule(option=PICK)
+    def answer_the_newest(self, option: int) -> None:
+        """A person who looks at what is asked, in time."""
+        newest = [one for one in self.model.questions.items() if self._shown(one[1]) == "open"][-1]
+        self._answer(newest, option, ANNA, False)
+
+    def _answer(self, asking: tuple[str, Question], option: int, who: Any, wrong: bool) -> None:
+        identifier, question = asking
         asked = self.do(self.ground.reads.escalation(ANNA, identifier))
         chosen = asked.options[option % len(asked.options)]
         row, contract, decided = self.model.operations[question.operation], self.contracts[question.operation], []

@@ -25,6 +25,7 @@ from sereno.core.operation import (
     next_call,
 )
 from sereno.core.poll import PollDecision, decide_poll, needs_judging
+from sereno.core.waiting.moved import moved_question
 from sereno.core.work import DeliveryWork, Kind, OperationWork, PollWork, Work, subject_of
 from sereno.ports import Only
 from tests.core.watching import judgement, thing
@@ -71,16 +72,31 @@ class Working(Defining):
     @rule(took=st.sampled_from([0, 1, 20, 61]), read=READ, saw=SAW, outcome=st.sampled_from([OutcomeKind.DONE, *OutcomeKind]))
     def work_through(self, took: int, read: dict[str, Any], saw: dict[str, Any], outcome: OutcomeKind) -> None:
         """Sleeps until the store says that something may be due, claims all, and commits all."""
+        for handed in self._next(took):
+            self.commit_one(handed, self.model.row(subject_of(handed.work)), read, saw, outcome)
+            self.I17_I18_one_row_for_each_key()
+
+    @rule(took=st.sampled_from([1, 20]), what=st.sampled_from(["hop", "hops", "release", "park"]), read=READ, saw=SAW)
+    def work_through_by_a_way_round(self, took: int, what: str, read: dict[str, Any], saw: dict[str, Any]) -> None:
+        """The same, where all follow a redirect or more before they are committed, are given back unsent, or are parked."""
+        for handed in self._next(took):
+            row = self.model.row(subject_of(handed.work))
+            for _ in range(14 if what == "hops" else 1):
+                self.hold_one(what.removesuffix("s"), handed, row)
+            if what in ("hop", "hops"):
+                self.commit_one(handed, row, read, saw, OutcomeKind.DONE)
+            self.I17_I18_one_row_for_each_key()
+
+    def _next(self, took: int) -> list[Handed]:
+        """Sleeps until something may be due and claims it; what it does then takes some seconds."""
         due = self.do(self.ground.work.next_due())
         if due is None:
-            return
+            return []
         self.time_passes(max(0.0, (due - self.now).total_seconds()))
         before = len(self.handed)
         self.claim_as("w1", EVERYTHING, None)
         self.time_passes(took)
-        for handed in self.handed[before:]:
-            self.commit_one(handed, self.model.row(subject_of(handed.work)), read, saw, outcome)
-            self.I17_I18_one_row_for_each_key()
+        return self.handed[before:]
 
     def I17_I18_one_row_for_each_key(self) -> None:
         raise NotImplementedError
@@ -202,22 +218,24 @@ class Working(Defining):
     # Between claim and commit
 
     @precondition(lambda self: self.handed)
-    @rule(number=PICK, what=st.sampled_from(["check", "extend", "hop", "hop", "release", "park", "park seen"]))
+    @rule(number=PICK, what=st.sampled_from(["hop", "hop", "release", "release", "park", "park seen", "check", "extend"]))
     def hold(self, number: int, what: str) -> None:
+        self.hold_one(what, *self.picked(number))
+
+    def hold_one(self, what: str, handed: Handed, row: Row) -> None:
         match what:
             case "check":
-                self.check(number)
+                self.check(handed, row)
             case "extend":
-                self.extend(number)
+                self.extend(handed, row)
             case "hop":
-                self.follow_a_redirect(number)
+                self.follow_a_redirect(handed, row)
             case "release":
-                self.release(number)
+                self.release(handed, row)
             case _:
-                self.park(number, what == "park seen")
+                self.park(handed, row, what == "park seen")
 
-    def check(self, number: int) -> None:
-        handed, row = self.picked(number)
+    def check(self, handed: Handed, row: Row) -> None:
         alive = self.model.fence_holds(handed.work, row) and row.lease_until is not None and row.lease_until > self.now
         asked = lambda: self.do(self.ground.work.check(handed.work, TIMES))  # noqa: E731
         if alive:
@@ -225,8 +243,7 @@ class Working(Defining):
         else:
             self.refused(asked, LeaseLost)
 
-    def extend(self, number: int) -> None:
-        handed, row = self.picked(number)
+    def extend(self, handed: Handed, row: Row) -> None:
         asked = lambda: self.told(self.ground.work.extend(handed.work, TIMES))  # noqa: E731
         if not self.model.fence_holds(handed.work, row):
             self.trouble = None
@@ -237,17 +254,16 @@ class Working(Defining):
             row.due = until if row.due is None or isinstance(row, DeliveryRow) else max(row.due, until)
             row.lease_until = until
 
-    def release(self, number: int) -> None:
-        handed, row = self.picked(number)
+    def release(self, handed: Handed, row: Row) -> None:
         asked = lambda: self.told(self.ground.work.release(handed.work))  # noqa: E731
         if not self.model.fence_holds(handed.work, row):
             self.trouble = None
             return self.refused(asked, LeaseLost)
         if asked()[0]:
+            self.met[f"released {row.kind}"] += 1
             self.model.release(handed.work, row, self.now)
 
-    def park(self, number: int, saw: bool) -> None:
-        handed, row = self.picked(number)
+    def park(self, handed: Handed, row: Row, saw: bool) -> None:
         seen = Observation(ObservationKind.PENDING, "running", 200) if saw and row.kind is Kind.OPERATION else None
         asked = lambda: self.told(self.ground.work.park(handed.work, reason="our bug", observation=seen))  # noqa: E731
         if not self.model.fence_holds(handed.work, row):
@@ -257,9 +273,8 @@ class Working(Defining):
             self.model.park(row, self.now)
             self.met["parked"] += 1
 
-    def follow_a_redirect(self, number: int) -> None:
+    def follow_a_redirect(self, handed: Handed, row: Row) -> None:
         """I1: each hop is counted before it is followed; none beyond the limit, none under an old fence or a dead lease."""
-        handed, row = self.picked(number)
         done, allowed = self.told(self.ground.work.reserve_hop(handed.work, "https://example.com"))
         if not done:
             return
@@ -360,6 +375,8 @@ class Working(Defining):
             assert not (done and decision.job and self._is_waited_for(row, decision.job.job_id)), "W39: one operation for one job"
         if not done:
             return
+        # A question that is written after a step was told to nobody before it: its end moves too.
+        decision = moved_question(work.operation, decision, self.model.moved - handed.moved)
         if self.model.commit_operation(row, work, decision, self.now):
             self.met["edited step"] += 1
             self._check_edited(handed, row, decision)

@@ -8,11 +8,12 @@ import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from sereno.core.errors import SerenoError
-from sereno.store.definitions import operations, request
+from sereno.store.definitions import changed, operations, request
 from sereno.store.named import named
 from sereno.store.reads import pages
-from sereno.store.work import claim, effects, fence, polls
+from sereno.store.work import claim, effects, fence, lease, polls
 from sereno.store.work import operations as stepping
+from sereno.store.work.clock import steps
 from tests.core.stateful_profiles import HUNT
 from tests.store.stateful_whole import StoreMachine
 
@@ -55,6 +56,16 @@ def old_polls_commit(patch: Patch) -> None:
 def requests_are_not_counted(patch: Patch) -> None:
     """I1, I2: a request is sent that was not counted."""
     sql(patch, "claim", "take_operation", ("status_requests_used = n.used", "status_requests_used = status_requests_used"))
+
+
+def hops_are_free(patch: Patch) -> None:
+    """I1: a hop is followed and not counted."""
+    sql(
+        patch,
+        "commit",
+        "reserve_hop",
+        ("SET status_requests_used = status_requests_used + 1", "SET status_requests_used = status_requests_used"),
+    )
 
 
 def leases_are_taken_early(patch: Patch) -> None:
@@ -103,6 +114,11 @@ def edited_polls_fire(patch: Patch) -> None:
     patch.setattr(polls, "_against", against)
 
 
+def released_requests_stay_spent(patch: Patch) -> None:
+    """W33: what was given back unsent stays counted."""
+    sql(patch, "commit", "release_operation", ("- :given_back", "- 0"))
+
+
 def doubt_is_forgotten(patch: Patch) -> None:
     """I19: an attempt that was cut off leaves no trace."""
     sql(patch, "claim", "take_delivery", ("state = 'sending'", "state = 'queued'"))
@@ -111,6 +127,26 @@ def doubt_is_forgotten(patch: Patch) -> None:
 def pools_sleep(patch: Patch) -> None:
     """Work that falls due sooner wakes nobody."""
     patch.setattr(operations, "wake_pool", lambda *given: None)
+
+
+def polls_lose_their_next_run(patch: Patch) -> None:
+    """P05: a commit of a poll that has more to read at once loses its next instant."""
+    sql(patch, "commit", "polls", ("SET due = n.due", "SET due = nullif(n.due, n.scheduled_for)"))
+
+
+def clocks_are_believed(patch: Patch) -> None:
+    """I23: a clock that is set back leaves waits where they were."""
+    patch.setattr(steps, "_SHIFTS", steps._SHIFTS[:1])
+
+
+def answers_count_twice(patch: Patch) -> None:
+    """W20: an answer does not close its question."""
+    patch.setattr("sereno.store.definitions.escalations._close", lambda *given: None)
+
+
+def limits_are_not_stored(patch: Patch) -> None:
+    """W20: what a person allowed is not written down."""
+    patch.setattr(changed, "_UPDATE", changed._UPDATE.replace("max_status_requests = :max_status_requests,", ""))
 
 
 def changes_keep_the_fence(patch: Patch) -> None:
@@ -129,10 +165,26 @@ def pages_skip(patch: Patch) -> None:
     )
 
 
+def checks_see_no_lease(patch: Patch) -> None:
+    """I24: the check right before a send overlooks a lease that ran out."""
+    patch.setattr(lease, "check", lambda connection, work, now: lease.held(connection, work))
+
+
+def runs_stay_open(patch: Patch) -> None:
+    """P06: a run whose lease ran out is not closed."""
+    sql(patch, "claim", "abandon_runs", ("run.status = 'running'", "run.status = 'never'"))
+
+
+def purges_take_what_runs(patch: Patch) -> None:
+    """Retention deletes a run that is under way."""
+    sql(patch, "commit", "delete_runs", ("AND finished_at IS NOT NULL", ""))
+
+
 PLANTED: list[Plant] = [
-    old_fences_commit, old_polls_commit, requests_are_not_counted, leases_are_taken_early, pools_have_no_end,
-    the_same_key_twice, effects_are_dropped, edited_steps_decide, edited_polls_fire, doubt_is_forgotten, pools_sleep,
-    changes_keep_the_fence, pages_skip,
+    old_fences_commit, old_polls_commit, requests_are_not_counted, hops_are_free, leases_are_taken_early, pools_have_no_end,
+    the_same_key_twice, effects_are_dropped, edited_steps_decide, edited_polls_fire, released_requests_stay_spent, doubt_is_forgotten,
+    pools_sleep, polls_lose_their_next_run, clocks_are_believed, answers_count_twice, limits_are_not_stored, changes_keep_the_fence,
+    pages_skip, checks_see_no_lease, runs_stay_open, purges_take_what_runs,
 ]  # fmt: skip
 
 
