@@ -388,6 +388,19 @@ def test_W35_a_cancel_shortens_no_wait_of_the_provider() -> None:
     assert (before.due, before.delay_source) == (after(90), DelaySource.PROVIDER_RETRY_AFTER)
 
 
+def test_I4_a_wait_that_a_refused_cancel_brought_outlives_the_deadline_though_our_own_backoff_is_longer() -> None:
+    """The next try would come after the end, so a person is asked there, and is told of the wait."""
+    slow = replace(PLAIN, delays=replace(PLAIN.delays, base=timedelta(seconds=60)))
+    ends = replace(cancelling().allowance, deadline_at=after(10))
+    decision = decide_cancelled(O.THROTTLED, slow, hints=[retry_after(after(20))], allowance=ends)
+    assert (decision.state, decision.due, decision.next_poll_at) == (S.WAITING, after(10), after(20))
+    operation = apply(cancelling(allowance=ends), decision)
+    close = next_call(operation, slow, after(10))
+    assert isinstance(close, Close)
+    asked = close_operation(operation, slow, close, after(10), escalation_id="esc_1").escalation
+    assert asked is not None and asked.statement["provider_wait_until"] == after(20).isoformat()
+
+
 @pytest.mark.parametrize(("outcome", "failures", "throttles"), [(O.NOT_SENT, 1, 0), (O.THROTTLED, 0, 1)])
 def test_W24_a_cancel_that_was_not_taken_is_sent_again_inside_its_budget(
     outcome: CallOutcome, failures: int, throttles: int

@@ -205,8 +205,11 @@ def _later(step: Step, answer: CallAnswer, draw: float) -> Look:
     raw = raw_backoff(delays, spend.transport_failures)
     local = steep_backoff(delays, 0, spend.throttles, draw) if steep else jittered(delays, raw, draw)
     source, planned = max({DelaySource.LOCAL_BACKOFF: step.at + local, **waits}.items(), key=lambda pair: pair[1])
+    if waits and source not in waits:
+        # It keeps its name where the backoff is longer, so that the end of the tries does not forget it (W35).
+        source = max(waits, key=lambda name: waits[name])
     stops_at, _ = step.operation.allowance.stops_at()
-    kept = planned if planned < stops_at or source in HELD else None
+    kept = planned if planned < stops_at else waits.get(source)
     return Look(min(planned, stops_at), kept, source, f"again at {at_text(min(planned, stops_at))} ({source})", {})
 
 
