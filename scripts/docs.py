@@ -18,8 +18,8 @@ ROOT = Path(__file__).parent.parent
 HEAD = "<!-- Written by `make docs` from the code; do not edit. -->\n"
 SCHEMA = "contract.schema.json"
 BY_HAND = {"README.md", "contract-format.md"}
-ELSEWHERE = {"conformance.md"}
-"""Written by `make conformance`, which takes minutes."""
+ELSEWHERE = {"conformance.md", "mutants.md"}
+"""Written by `make conformance`, and by the hunt of planted bugs with `--page`, which take minutes."""
 
 
 def generated() -> list[str]:

@@ -29,7 +29,7 @@ def _number(median: float | None) -> str:
 
 
 def _line(one: Hunted) -> str:
-    worlds = str(one.seeds) if one.found is not None else f"**not in {one.seeds}**"
+    worlds = str(one.seeds) if one.found is not None else f"**not in {one.seeds}**" if one.seeds else "not yet known"
     rule = one.says.partition(" ")[0].rstrip(":") if one.found is not None else ""
     seen = "a world that breaks" if rule == "the" else rule
     return f"| `{one.mutant.name}` | {one.mutant.breaks} | {one.mutant.says} | {worlds} | {seen} |"
