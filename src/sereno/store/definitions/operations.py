@@ -118,7 +118,8 @@ def _queue_submit(request: Request, new: NewOperation, submit: NewSubmit, operat
 
 
 def _refuse_previous(request: Request, new: NewOperation) -> None:
-    """W21: a job is submitted anew on a person's request alone. Raises NotAllowed, NotFound."""
+    """W21: a job is submitted anew on a person's request alone, and once: asking twice starts no second job. Raises NotAllowed, NotFound,
+    NotNow."""
     if new.previous is None:
         return
     if request.who.kind != "human":
@@ -130,6 +131,16 @@ def _refuse_previous(request: Request, new: NewOperation) -> None:
     known = "SELECT 1 FROM operation WHERE workspace = ? AND id = ?"
     if request.connection.execute(known, (request.workspace, new.previous)).fetchone() is None:
         raise not_found("operation", new.previous, ())
+    # Ids are ordered by time, so that only what came later is looked through.
+    later = "SELECT id FROM operation WHERE workspace = ? AND id > ? AND previous = ? LIMIT 1"
+    anew = request.connection.execute(later, (request.workspace, new.previous, new.previous)).fetchone()
+    if anew is not None:
+        raise NotNow(
+            f"the job was submitted anew already, as {anew[0]}; no second one was started",
+            subject=new.previous,
+            hint=f"look at it: sereno operation show {anew[0]}. What failed there is submitted anew from there",
+            code="submitted_anew",
+        )
 
 
 def _open_one(request: Request, new: NewOperation) -> Row | None:
