@@ -295,6 +295,20 @@ class Working(Defining):
     def commit(self, number: int, read: dict[str, Any], saw: dict[str, Any], outcome: OutcomeKind) -> None:
         self.commit_one(*self.picked(number), read, saw, outcome)
 
+    @precondition(lambda self: self.late())
+    @rule(number=PICK, read=READ, saw=SAW)
+    def a_late_worker_commits(self, number: int, read: dict[str, Any], saw: dict[str, Any]) -> None:
+        """I8: its lease went to another, who mostly still works."""
+        late = self.late()
+        handed = late[-1 - number % len(late)]
+        self.commit_one(handed, self.model.row(subject_of(handed.work)), read, saw, OutcomeKind.DONE)
+
+    def late(self) -> list[Handed]:
+        """What was handed out and taken over since; where there is some, that which another holds now."""
+        rows = [(handed, self.model.row(subject_of(handed.work))) for handed in self.handed]
+        late = [(handed, row) for handed, row in rows if row.run != handed.work.lease.run]
+        return [handed for handed, row in late if row.lease_until is not None] or [handed for handed, _ in late]
+
     def commit_one(self, handed: Handed, row: Row, read: dict[str, Any], saw: dict[str, Any], outcome: OutcomeKind) -> None:
         if isinstance(handed.work, PollWork) and isinstance(row, PollRow):
             self._commit_poll(handed, handed.work, row, read)

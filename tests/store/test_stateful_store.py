@@ -24,7 +24,7 @@ DIALECTS = [InMemory, OnAFile]
 
 WANTED = {
     "claimed poll", "claimed operation", "claimed delivery", "poll", "escalated", "answered", "pushed", "clock set",
-    "hop", "released operation", "parked", "submitted anew", "step told",
+    "released operation", "parked", "submitted anew", "step told",
     "LeaseLost", "NotNow", "NotAllowed", "AlreadyExists", "database gone inside", "database gone after",
 }  # fmt: skip
 
