@@ -17,8 +17,8 @@ from sereno.core.reading.schema import contract_schema
 ROOT = Path(__file__).parent.parent
 HEAD = "<!-- Written by `make docs` from the code; do not edit. -->\n"
 SCHEMA = "contract.schema.json"
-BY_HAND = {"README.md", "contract-format.md"}
-ELSEWHERE = {"conformance.md", "mutants.md"}
+BY_HAND = {"README.md", "contract-format.md", "invariants.md"}
+ELSEWHERE = {"conformance.md", "mutants.md", "simulation-long.md"}
 """Written by `make conformance`, and by the hunt of planted bugs with `--page`, which take minutes."""
 
 

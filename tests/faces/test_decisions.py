@@ -115,7 +115,9 @@ def test_W21_a_failed_job_is_submitted_anew_only_by_a_person(cli: Cli, provider:
     row = again.json["operation"]
     assert (row["previous_operation"], row["status"], row["max_status_requests"]) == (first, "submitting", 7)
     twice = cli("operation", "resubmit", first, "--yes")
-    assert twice.code != 0 and f"submitted anew already, as {row['operation_id']}" in twice.err, "asking twice starts no second job"
+    assert twice.code != 0 and f"submitted anew already, as {row['operation_id']}" in twice.err, (
+        "asking twice starts no second job"
+    )
     provider.books.script = ["done"]
     assert cli("wait", row["operation_id"]).code == 0
     keys = [key for _, _, key in provider.books.sent("POST")]
