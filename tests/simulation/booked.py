@@ -15,9 +15,9 @@ from sereno.core.work import LeaseTimes
 from sereno.ports import PoolLimits
 from sereno.testing.hostile.book import Request
 from sereno.testing.simulation.checks.evidence import Case, Evidence, Row, claims_of
-from sereno.testing.simulation.people import Act, PeopleBook
-from sereno.testing.simulation.receivers import Arrival
-from sereno.testing.simulation.sources import LOG, Feed, ReadingTaken, Version
+from sereno.testing.simulation.outside.people import Act, PeopleBook
+from sereno.testing.simulation.outside.receivers import Arrival
+from sereno.testing.simulation.outside.sources import LOG, Feed, ReadingTaken, Version
 from sereno.testing.simulation.terms import Death, ProcessBook
 from sereno.testing.virtual import START
 

@@ -29,8 +29,8 @@ from sereno.testing.simulation.checks import (
 )
 from sereno.testing.simulation.checks import __doc__ as TABLE
 from sereno.testing.simulation.checks.evidence import Case, Clock, Evidence, Row
-from sereno.testing.simulation.people import Act
-from sereno.testing.simulation.sources import Version
+from sereno.testing.simulation.outside.people import Act
+from sereno.testing.simulation.outside.sources import Version
 from sereno.testing.simulation.terms import Death, Pause, Step
 from tests.simulation.booked import (
     LOOKED,

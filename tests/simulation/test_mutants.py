@@ -16,7 +16,7 @@ from sereno.testing.simulation.mutants.__main__ import LEAST
 from sereno.testing.simulation.mutants.page import page
 from sereno.testing.simulation.mutants.planting import ROOT, Change, Mutant, NotPlanted, mutants, planted
 from sereno.testing.simulation.mutants.run import Hunted, hunt_all, keep, kept, problems
-from sereno.testing.simulation.receivers import KEYED, ONCE, ReceiverBook
+from sereno.testing.simulation.outside.receivers import KEYED, ONCE, ReceiverBook
 from tests.simulation.booked import delivery
 
 QUICK = ("count-after-send", "no-fence-on-commit", "gap-ignored")

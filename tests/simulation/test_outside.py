@@ -29,17 +29,18 @@ from sereno.store.definitions import Definitions
 from sereno.store.executor import InlineExecutor
 from sereno.store.open import Store, open_store
 from sereno.store.reads import Reads
+from sereno.testing.hooks import Hooks, SimulatedCrash
 from sereno.testing.hostile.book import Ordered
-from sereno.testing.hostile.fates import WAIT_KINDS, PlannedFates
+from sereno.testing.hostile.fates import WAIT_KINDS
 from sereno.testing.hostile.faults import FAULTS
 from sereno.testing.hostile.more import MORE
 from sereno.testing.hostile.options import BASE
 from sereno.testing.hostile.waits import DATES, WAITS
-from sereno.testing.simulation import receivers, sources
-from sereno.testing.simulation.outside import KINDS, POINTS, Outside
+from sereno.testing.simulation.outside import KINDS, POINTS, Outside, receivers, sources
+from sereno.testing.simulation.outside.fates import PlannedFates
+from sereno.testing.simulation.outside.sources import LIST, LOG, Feed
 from sereno.testing.simulation.plan import Plan
-from sereno.testing.simulation.sources import LIST, LOG, Feed
-from sereno.testing.simulation.terms import Group, Hooks, Options, SimulatedCrash
+from sereno.testing.simulation.terms import Group, Options
 from sereno.testing.virtual import START, HandClock, SeededIds, VirtualClock, run_virtual
 from sereno.testing.yard import WHO
 

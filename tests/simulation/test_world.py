@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from sereno.core.errors import Unavailable
-from sereno.testing.simulation.database import _ERRORS, FaultyExecutor, open_database, sqlite_trouble
-from sereno.testing.simulation.fate import Fate
-from sereno.testing.simulation.host import Host, ProcessClock, TrueClock
-from sereno.testing.simulation.loop import Process, WorldLoop
+from sereno.testing.hooks import Hooks, SimulatedCrash
 from sereno.testing.simulation.options import draw
 from sereno.testing.simulation.plan import Plan
+from sereno.testing.simulation.process.database import _ERRORS, FaultyExecutor, open_database, sqlite_trouble
+from sereno.testing.simulation.process.fate import Fate
+from sereno.testing.simulation.process.host import Host, ProcessClock, TrueClock
+from sereno.testing.simulation.process.loop import Process, WorldLoop
 from sereno.testing.simulation.required import required
-from sereno.testing.simulation.terms import Group, Hooks, Options, ProcessBook, SimulatedCrash
+from sereno.testing.simulation.terms import Group, Options, ProcessBook
 from sereno.testing.simulation.world import World, shrink
 from sereno.testing.virtual import START, Deadlock
 

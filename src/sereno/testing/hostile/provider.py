@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 from sereno.core.errors import LeaseLost
 from sereno.core.observation import HttpReply, NoReply, NoReplyKind, Reply
 from sereno.ports import Clock, Fetch
+from sereno.testing.hooks import Hooks
 from sereno.testing.hostile.book import Job, Look, Ordered, Request
 from sereno.testing.hostile.contracts import is_keyed, rejects
 from sereno.testing.hostile.fates import NO_WAIT, DicedFates, Fates
 from sereno.testing.hostile.faults import FAULTS, Page
 from sereno.testing.hostile.more import MORE, TOLERABLE
 from sereno.testing.hostile.options import BASE, Hostile
-from sereno.testing.simulation.terms import Hooks
 
 __all__ = ["HostileProvider", "Job", "Line", "Look", "Ordered", "Request", "is_keyed"]
 

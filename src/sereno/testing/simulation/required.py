@@ -7,10 +7,11 @@ from sereno.core.delivery import DeliveryState, OutcomeKind
 from sereno.core.effect import Policy
 from sereno.core.observation import ObservationKind
 from sereno.core.operation import TRANSITIONS, Event, OperationState
-from sereno.testing.simulation import database, fate, outside, points
+from sereno.testing.simulation import outside
 from sereno.testing.simulation.coverage import Required
-from sereno.testing.simulation.probes import PROBES
+from sereno.testing.simulation.process import database, fate, points
 from sereno.testing.simulation.terms import Group
+from sereno.testing.simulation.visits.probes import PROBES
 
 ENGINE_POINTS = (
     "claim.done",

@@ -1,6 +1,6 @@
 """What the parts of a simulated world agree on: fault kinds, options, hooks, books of what was done to the processes, what is left."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -9,11 +9,6 @@ from typing import Any
 from sereno.core.delivery import Delivery
 from sereno.core.operation import Operation
 from sereno.core.work import LeaseTimes
-from sereno.ports import Clock
-
-
-class SimulatedCrash(BaseException):
-    """A process ended here. Nothing catches it."""
 
 
 class Group(StrEnum):
@@ -61,16 +56,6 @@ class Options:
     """Where given, only these kinds are drawn: `group.name`."""
     without: frozenset[str] = frozenset()
     """Kinds that are never drawn (shrinking)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """What a simulated seam does on behalf of one life of one process."""
-
-    process: str
-    clock: Clock
-    point: Callable[[str], None]
-    """A crash point: raises SimulatedCrash where the process dies here, or is dead already."""
 
 
 @dataclass(frozen=True, slots=True)

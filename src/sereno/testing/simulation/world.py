@@ -17,21 +17,22 @@ from sereno.core.values import digest, from_micros
 from sereno.ports import Clock
 from sereno.store.definitions import Definitions
 from sereno.store.reads import Reads
-from sereno.testing.simulation import cells
+from sereno.testing.hooks import Hooks, SimulatedCrash
 from sereno.testing.simulation.checks import violations
-from sereno.testing.simulation.database import open_database, watch_journal
-from sereno.testing.simulation.fate import Fate
-from sereno.testing.simulation.ground import Ground
-from sereno.testing.simulation.host import Host, ProcessClock, TrueClock
 from sereno.testing.simulation.lived import Lived, Outcome
-from sereno.testing.simulation.lives import Compiled, Worker, plugins
-from sereno.testing.simulation.loop import Process, WorldLoop
 from sereno.testing.simulation.options import draw
 from sereno.testing.simulation.outside import Outside
 from sereno.testing.simulation.plan import Plan
-from sereno.testing.simulation.probes import probed
-from sereno.testing.simulation.readback import persisted, replayed
-from sereno.testing.simulation.terms import Hooks, Options, ProcessBook, SimulatedCrash
+from sereno.testing.simulation.process.database import open_database, watch_journal
+from sereno.testing.simulation.process.fate import Fate
+from sereno.testing.simulation.process.ground import Ground
+from sereno.testing.simulation.process.host import Host, ProcessClock, TrueClock
+from sereno.testing.simulation.process.lives import Compiled, Worker, plugins
+from sereno.testing.simulation.process.loop import Process, WorldLoop
+from sereno.testing.simulation.terms import Options, ProcessBook
+from sereno.testing.simulation.visits import cells
+from sereno.testing.simulation.visits.probes import probed
+from sereno.testing.simulation.visits.readback import persisted, replayed
 from sereno.testing.virtual import SeededIds
 
 COLLECT_EVERY = 25

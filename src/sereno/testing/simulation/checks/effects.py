@@ -8,7 +8,7 @@ from sereno.core.effect import Policy
 from sereno.core.operation import KEEP_RESULT, OperationState
 from sereno.core.values import to_micros
 from sereno.testing.simulation.checks.evidence import Claim, Evidence, Row
-from sereno.testing.simulation.receivers import KEPT_FOR, Arrival
+from sereno.testing.simulation.outside.receivers import KEPT_FOR, Arrival
 
 
 def outbox(world: Evidence) -> Iterator[str]:

@@ -14,9 +14,9 @@ from sereno.core.operation import Operation
 from sereno.core.values import to_micros
 from sereno.core.work import LeaseTimes
 from sereno.testing.hostile.book import Request
-from sereno.testing.simulation.people import PeopleBook
-from sereno.testing.simulation.receivers import Arrival
-from sereno.testing.simulation.sources import Feed
+from sereno.testing.simulation.outside.people import PeopleBook
+from sereno.testing.simulation.outside.receivers import Arrival
+from sereno.testing.simulation.outside.sources import Feed
 from sereno.testing.simulation.terms import ProcessBook, Step
 
 Facts = Mapping[str, Any]

@@ -9,7 +9,7 @@ from sereno.core.values import to_micros
 from sereno.testing.hostile.book import Request
 from sereno.testing.simulation.checks.evidence import Case, Claim, Clock, Evidence, Facts, Row, claims_of
 from sereno.testing.simulation.lived import Lived
-from sereno.testing.simulation.people import PeopleBook
+from sereno.testing.simulation.outside.people import PeopleBook
 
 T = TypeVar("T")
 SLOWEST = 0.012

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from sereno.core.values import to_micros
 from sereno.testing.simulation.checks.evidence import Evidence, Row
-from sereno.testing.simulation.people import Act
-from sereno.testing.simulation.sources import Feed, ReadingTaken
+from sereno.testing.simulation.outside.people import Act
+from sereno.testing.simulation.outside.sources import Feed, ReadingTaken
 
 LONGEST = timedelta(days=1)
 """The backoff of a failing source grows up to this."""

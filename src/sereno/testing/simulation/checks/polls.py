@@ -7,7 +7,7 @@ from datetime import datetime
 from sereno.core.effect import poll_dedupe_key
 from sereno.core.values import to_micros
 from sereno.testing.simulation.checks.evidence import Evidence, Facts
-from sereno.testing.simulation.sources import Feed, ReadingTaken
+from sereno.testing.simulation.outside.sources import Feed, ReadingTaken
 
 
 def cursors(world: Evidence) -> Iterator[str]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from sereno.testing.hostile.contracts import is_keyed
 from sereno.testing.simulation.checks.evidence import Case, Evidence
-from sereno.testing.simulation.contracts import KEY_WINDOW_S, MOST_CANCELS
+from sereno.testing.simulation.outside.contracts import KEY_WINDOW_S, MOST_CANCELS
 
 WINDOW = timedelta(seconds=KEY_WINDOW_S)
 """How long the provider keeps keys."""

@@ -9,7 +9,7 @@ from sereno.core.delivery import DeliveryState
 from sereno.core.effect import Policy
 from sereno.testing.simulation.crashing.scenario import Scenario
 from sereno.testing.simulation.lived import Lived
-from sereno.testing.simulation.receivers import POLICIES
+from sereno.testing.simulation.outside.receivers import POLICIES
 
 _DISABLED = re.compile(r"@disabled-\d+:")
 

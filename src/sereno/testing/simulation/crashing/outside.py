@@ -8,17 +8,17 @@ from random import Random
 from sereno.core.values import digest
 from sereno.ports import Clock, DefinitionStore, Ids, Plugins, PoolLimits, ReadStore
 from sereno.testing.hostile.book import Job, Ordered
-from sereno.testing.hostile.fates import NO_WAIT, PlannedFates
+from sereno.testing.hostile.fates import NO_WAIT
 from sereno.testing.hostile.options import POOL, Hostile
 from sereno.testing.hostile.provider import HostileProvider
 from sereno.testing.hostile.waits import HINTS, Wait
-from sereno.testing.simulation import receivers, sources
 from sereno.testing.simulation.crashing.people import ScriptedPeople
 from sereno.testing.simulation.crashing.plan import ScriptedPlan
 from sereno.testing.simulation.crashing.scenario import JobOf, PollOf, Scenario
-from sereno.testing.simulation.outside import Outside
+from sereno.testing.simulation.outside import Outside, receivers, sources
+from sereno.testing.simulation.outside.fates import PlannedFates
+from sereno.testing.simulation.outside.sources import Feed, Version
 from sereno.testing.simulation.plan import Plan
-from sereno.testing.simulation.sources import Feed, Version
 from sereno.testing.simulation.terms import Group, Options
 
 LIMITS = PoolLimits(5.0, 20, None)

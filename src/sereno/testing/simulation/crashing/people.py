@@ -8,10 +8,10 @@ from sereno.core.escalation import Escalation, Verb
 from sereno.ports import DefinitionStore, PoolLimits
 from sereno.service.operations import Wanted, WantedSubmit
 from sereno.service.polls import read_model
-from sereno.testing.simulation.contracts import THERE
 from sereno.testing.simulation.crashing.scenario import ActOf, JobOf, PollOf
-from sereno.testing.simulation.people import People
-from sereno.testing.simulation.sources import Feed
+from sereno.testing.simulation.outside.contracts import THERE
+from sereno.testing.simulation.outside.people import People
+from sereno.testing.simulation.outside.sources import Feed
 
 
 class ScriptedPeople(People):

@@ -8,8 +8,8 @@ from enum import StrEnum
 from random import Random
 
 from sereno.testing.simulation.crashing.scenario import Scenario
-from sereno.testing.simulation.database import KINDS
 from sereno.testing.simulation.plan import Plan
+from sereno.testing.simulation.process.database import KINDS
 from sereno.testing.simulation.terms import Group, Options
 
 

@@ -9,7 +9,7 @@ from sereno.core.change import FailedReading, ReadFailure, Reading, SourceObject
 from sereno.core.errors import Fault, LeaseLost
 from sereno.core.values import Json, digest
 from sereno.ports import Guarded, Place
-from sereno.testing.simulation.seam import Seam
+from sereno.testing.simulation.outside.seam import Seam
 from sereno.testing.simulation.terms import Group
 
 HOST = "feeds.example"

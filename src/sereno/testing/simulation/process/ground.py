@@ -8,10 +8,10 @@ from random import Random
 
 from sereno.store.executor import InlineExecutor
 from sereno.testing.simulation.coverage import Coverage
-from sereno.testing.simulation.host import Host, TrueClock
-from sereno.testing.simulation.loop import Process, WorldLoop
 from sereno.testing.simulation.outside import Outside
 from sereno.testing.simulation.plan import Plan
+from sereno.testing.simulation.process.host import Host, TrueClock
+from sereno.testing.simulation.process.loop import Process, WorldLoop
 from sereno.testing.simulation.terms import Options, ProcessBook
 from sereno.testing.virtual import SeededIds
 

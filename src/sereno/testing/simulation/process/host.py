@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from sereno.outside.clock import LONGEST_SLEEP
 from sereno.ports import Boot
-from sereno.testing.simulation.loop import Process, WorldLoop
+from sereno.testing.simulation.process.loop import Process, WorldLoop
 from sereno.testing.simulation.terms import ProcessBook, Step
 from sereno.testing.virtual import START
 

@@ -10,10 +10,11 @@ from typing import TypeVar
 from sereno.core.errors import SerenoError
 from sereno.store.executor import MEMORY, Fn, InlineExecutor, Item, Joined, translated
 from sereno.store.migrate import migrate
-from sereno.testing.simulation.host import TrueClock
-from sereno.testing.simulation.loop import Process
+from sereno.testing.hooks import Hooks, SimulatedCrash
 from sereno.testing.simulation.plan import Plan
-from sereno.testing.simulation.terms import Group, Hooks, ProcessBook, SimulatedCrash
+from sereno.testing.simulation.process.host import TrueClock
+from sereno.testing.simulation.process.loop import Process
+from sereno.testing.simulation.terms import Group, ProcessBook
 
 T = TypeVar("T")
 

@@ -15,12 +15,13 @@ from sereno.outside.cel import CelConditions
 from sereno.ports import Condition, Plugins
 from sereno.store.reads import Reads
 from sereno.store.work.store import SqliteWork
-from sereno.testing.simulation.database import FaultyExecutor
-from sereno.testing.simulation.ground import Ground
-from sereno.testing.simulation.host import ProcessClock
-from sereno.testing.simulation.loop import Process
-from sereno.testing.simulation.points import mortal
-from sereno.testing.simulation.terms import Death, Group, Hooks, SimulatedCrash
+from sereno.testing.hooks import Hooks, SimulatedCrash
+from sereno.testing.simulation.process.database import FaultyExecutor
+from sereno.testing.simulation.process.ground import Ground
+from sereno.testing.simulation.process.host import ProcessClock
+from sereno.testing.simulation.process.loop import Process
+from sereno.testing.simulation.process.points import mortal
+from sereno.testing.simulation.terms import Death, Group
 from sereno.testing.yard import Contracts
 
 ANSWER_WITHIN = timedelta(hours=2)

@@ -9,6 +9,7 @@ from sereno.core.operation import KEEP_RESULT
 from sereno.ports import Action, Clock, DefinitionStore, Ids, Plugins, ReadStore, Source, Transport
 from sereno.service.deps import Deps
 from sereno.settings import Loaded, Settings
+from sereno.testing.hooks import Hooks
 from sereno.testing.hostile.fates import (
     CANCEL_FAULTS,
     HOST_FAULTS,
@@ -17,18 +18,18 @@ from sereno.testing.hostile.fates import (
     MORE_SUBMIT_FAULTS,
     SUBMIT_FAULTS,
     WAIT_KINDS,
-    PlannedFates,
 )
 from sereno.testing.hostile.options import POOL, Hostile
 from sereno.testing.hostile.provider import HostileProvider, Line
-from sereno.testing.simulation import receivers, sources
-from sereno.testing.simulation.contracts import Versions
-from sereno.testing.simulation.people import People, PeopleBook
+from sereno.testing.simulation.outside import receivers, sources
+from sereno.testing.simulation.outside.contracts import Versions
+from sereno.testing.simulation.outside.fates import PlannedFates
+from sereno.testing.simulation.outside.people import People, PeopleBook
+from sereno.testing.simulation.outside.receivers import ReceiverBook, SimulatedReceiver
+from sereno.testing.simulation.outside.seam import Seam
+from sereno.testing.simulation.outside.sources import Feed, SimulatedSource
 from sereno.testing.simulation.plan import Plan
-from sereno.testing.simulation.receivers import ReceiverBook, SimulatedReceiver
-from sereno.testing.simulation.seam import Seam
-from sereno.testing.simulation.sources import Feed, SimulatedSource
-from sereno.testing.simulation.terms import Group, Hooks, Options
+from sereno.testing.simulation.terms import Group, Options
 from sereno.testing.yard import WHO, Contracts, nobody
 
 KINDS: Mapping[Group, Sequence[str]] = {

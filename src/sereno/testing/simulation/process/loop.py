@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from sereno.testing.simulation.terms import SimulatedCrash
+from sereno.testing.hooks import SimulatedCrash
 from sereno.testing.virtual import Deadlock
 
 PROCESS: "contextvars.ContextVar[Process | None]" = contextvars.ContextVar("process", default=None)

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from sereno.testing.simulation.ground import Ground
-from sereno.testing.simulation.lives import FUSE, Worker
-from sereno.testing.simulation.loop import PROCESS, Process
+from sereno.testing.simulation.process.ground import Ground
+from sereno.testing.simulation.process.lives import FUSE, Worker
+from sereno.testing.simulation.process.loop import PROCESS, Process
 from sereno.testing.simulation.terms import LONGEST_SLEEP, Death, Group, Pause
 
 PROCESS_KINDS = ("killed", "stalled", "suspended", "drained", "asleep")

@@ -17,9 +17,9 @@ from sereno.service.operations import Operations, Wanted, WantedSubmit
 from sereno.service.polls import Polls, read_model
 from sereno.testing.hostile.options import POOL
 from sereno.testing.hostile.provider import HostileProvider
-from sereno.testing.simulation import receivers
-from sereno.testing.simulation.contracts import SUBMITTED, THERE, Versions
-from sereno.testing.simulation.sources import Feed
+from sereno.testing.simulation.outside import receivers
+from sereno.testing.simulation.outside.contracts import SUBMITTED, THERE, Versions
+from sereno.testing.simulation.outside.sources import Feed
 
 T = TypeVar("T")
 ACTIONS = (receivers.KEYED, receivers.ONCE, receivers.LEAST)

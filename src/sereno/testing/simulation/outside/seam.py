@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from sereno.ports import Clock
+from sereno.testing.hooks import Hooks
 from sereno.testing.simulation.plan import Plan
-from sereno.testing.simulation.terms import Hooks
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from sereno.core.errors import Fault, LeaseLost
 from sereno.core.operation import KEEP_RESULT
 from sereno.core.values import Json, canonical, digest
 from sereno.ports import Guarded, Place
-from sereno.testing.simulation.seam import Seam
+from sereno.testing.simulation.outside.seam import Seam
 from sereno.testing.simulation.terms import Group
 
 POOL = "host:receiver.example"

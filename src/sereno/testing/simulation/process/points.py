@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from sereno.ports import WorkStore
 from sereno.store.work.store import SqliteWork
-from sereno.testing.simulation.database import FaultyExecutor
+from sereno.testing.simulation.process.database import FaultyExecutor
 
 METHODS = (
     "claim",

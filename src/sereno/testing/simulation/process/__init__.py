@@ -1,0 +1,1 @@
+"""The processes of a world: loop, clocks, database, what befalls them."""

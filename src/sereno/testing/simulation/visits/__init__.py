@@ -1,0 +1,1 @@
+"""What a run of worlds visited, and what it has to."""
