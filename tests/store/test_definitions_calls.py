@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +134,20 @@ async def test_W21_a_job_is_submitted_anew_by_a_person_as_a_linked_operation(sta
     record, is_new = await stage.store.definitions.register(ANNA, anew)
     assert is_new and record.operation.previous == first
     assert (await stage.store.reads.journal(ANNA, record.operation.id))[0].facts["previous"] == first
+
+
+async def test_W21_I23_a_job_is_submitted_anew_once_though_the_clock_that_orders_ids_was_set_back(tmp_path: Path) -> None:
+    """The new operation has the smaller id; asking twice starts no second job all the same."""
+    before, since = Stage(tmp_path / "s.db", first=500), Stage(tmp_path / "s.db", first=1)
+    first = await submitting(before)
+    anew = new_submit("key-2", previous=first, allowance=allowance(deadline_at=before.now + DEADLINE))
+    record, _ = await since.store.definitions.register(ANNA, anew)
+    assert record.operation.id < first
+    with pytest.raises(NotNow) as twice:
+        await since.store.definitions.register(ANNA, new_submit("key-3", previous=first, allowance=anew.allowance))
+    assert (twice.value.code, len(await since.sql("SELECT 1 FROM operation"))) == ("submitted_anew", 2)
+    await before.close()
+    await since.close()
 
 
 async def test_a_submit_without_a_key_is_refused(stage: Stage) -> None:

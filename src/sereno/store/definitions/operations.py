@@ -131,9 +131,9 @@ def _refuse_previous(request: Request, new: NewOperation) -> None:
     known = "SELECT 1 FROM operation WHERE workspace = ? AND id = ?"
     if request.connection.execute(known, (request.workspace, new.previous)).fetchone() is None:
         raise not_found("operation", new.previous, ())
-    # Ids are ordered by time, so that only what came later is looked through.
-    later = "SELECT id FROM operation WHERE workspace = ? AND id > ? AND previous = ? LIMIT 1"
-    anew = request.connection.execute(later, (request.workspace, new.previous, new.previous)).fetchone()
+    # All are looked through: ids are ordered by a clock that somebody may have set back meanwhile (I23).
+    later = "SELECT id FROM operation WHERE workspace = ? AND previous = ? LIMIT 1"
+    anew = request.connection.execute(later, (request.workspace, new.previous)).fetchone()
     if anew is not None:
         raise NotNow(
             f"the job was submitted anew already, as {anew[0]}; no second one was started",
