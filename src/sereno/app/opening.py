@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
-from sereno.app.home import Home
+from sereno.app.damage import NotingExecutor
+from sereno.app.home import Home, set_foreign_log_aside
 from sereno.app.keeping import build_artifacts, with_kept_results
 from sereno.app.parts import Outside, build_catalogue, build_plugins, refuse_secrets, secret_in
 from sereno.app.running import Sereno
@@ -26,6 +27,7 @@ from sereno.service.deps import Deps
 from sereno.settings import Loaded, load_settings
 from sereno.store.backup import BackedUp, Restored, backup, restore
 from sereno.store.definitions import Definitions
+from sereno.store.executor import ThreadExecutor
 from sereno.store.open import Store, open_store
 from sereno.store.reads import Reads
 from sereno.store.work.store import SqliteWork
@@ -72,9 +74,12 @@ async def open_app(
     refuse_secrets(loaded)
     outside = Outside.build(loaded.settings, loaded)
     quiet_logs(outside.redaction)
-    store = open_store(loaded.database, clock=seams.clock, ids=seams.ids)
     home = Home(loaded.database)
+    store = open_store(
+        loaded.database, clock=seams.clock, ids=seams.ids, executor=lambda path: NotingExecutor(ThreadExecutor(path))
+    )
     try:
+        home.opened()
         plugins = build_plugins(loaded, outside, console or sys.stderr)
         yield _assemble(loaded, store, outside, plugins, _Caller(who, origin, seams, home))
     finally:
@@ -154,9 +159,13 @@ def contracts_of(loaded: Loaded) -> Contracts:
 
 def backup_database(loaded: Loaded, target: Path, *, overwrite: bool = False) -> BackedUp:
     """Writes one consistent, checked copy while others go on. Raises NotFound, AlreadyExists, SetupError, Unavailable."""
+    if loaded.database.exists():
+        set_foreign_log_aside(loaded.database)
     return backup(loaded.database, target, overwrite=overwrite)
 
 
 def restore_database(loaded: Loaded, source: Path, *, force: bool = False) -> Restored:
     """Puts a backup in the place of the database; the replaced one is kept beside. Raises NotNow while somebody works in it."""
+    if loaded.database.exists():
+        set_foreign_log_aside(loaded.database)
     return restore(source, loaded.database, now=SystemClock().now(), force=force)

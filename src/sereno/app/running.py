@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from sereno.app.home import Home
+from sereno.app.damage import NotingExecutor, is_damage, is_read_only, look_through
+from sereno.app.home import Home, gone
 from sereno.builtin.contracts.waiters import import_waiter
 from sereno.core.errors import Unavailable
 from sereno.core.record import DeliveryRecord
@@ -99,22 +100,45 @@ class Sereno:
     @property
     def doctor(self) -> Doctor:
         """Whether all is well."""
-        return Doctor(self._deps, self._artifacts, self._store.mark)
+        return Doctor(self._deps, self._artifacts, self._store.mark, lambda: look_through(self._store.executor, self.kit.clock))
 
     async def apply(self, *, dry_run: bool = False, prune: bool = False) -> list[Applied]:
         """Brings pools and polls of the settings file into the database."""
         return list(await Apply(self._deps, self.polls).run(dry_run=dry_run, prune=prune))
 
     async def run(self) -> Tally:
-        """The loop: runs until `stop`, or until the task is cancelled; drains on the way out."""
+        """The loop: runs until `stop`, or until the task is cancelled; drains on the way out.
+
+        Raises Unavailable where the database cannot be written at the start, and where it is damaged or was taken away.
+        """
+        await self.check_writable()
         return await self._drive(self._driver(Only()))
 
+    async def check_writable(self) -> None:
+        """Raises Unavailable for a read-only or damaged database: waiting mends neither. A full or locked one may be free later."""
+        try:
+            await self._store.mark()
+        except Unavailable as error:
+            if is_damage(error) or is_read_only(error):
+                raise
+
     async def once(self) -> Tally:
-        """Performs what is due now, and the effects of that, then returns. Raises Unavailable where the database stays locked or full."""
+        """Performs what is due now, and the effects of that, then returns.
+
+        Raises Unavailable where the database stays locked or full, and where it is damaged.
+        """
         only = Only(due_by=await self._deps.definitions.now())
+        looked = self.kit.clock.monotonic()
 
         async def finished() -> bool:
-            return await self.kit.store.next_due(only) is None
+            nonlocal looked
+            if await self.kit.store.next_due(only) is None:
+                return True
+            if self.kit.clock.monotonic() - looked > ONCE_PATIENCE_S:
+                # What is due and never claimed may be a row that an index names and the table has not: damage that no statement meets.
+                await look_through(self._store.executor, self.kit.clock)
+                looked = self.kit.clock.monotonic()
+            return False
 
         return await self._drive(self._driver(only, patience_s=ONCE_PATIENCE_S), finished)
 
@@ -191,14 +215,10 @@ class Sereno:
         return Driver(self.kit, worker=worker, slots=wanted, only=only, upkeep=Upkeep(self._purge, self._trouble, patience_s))
 
     def _trouble(self) -> Unavailable | None:
-        """Says when the database file is not the one that was opened any more: deleted, moved, or replaced."""
-        if self._home.is_there():
-            return None
-        return Unavailable(
-            f"the database was taken away while it was in use: {self.loaded.database}",
-            hint="what ran since then is kept nowhere; put the file back or start again",
-            code="database_gone",
-        )
+        """Says when the database file is not the one that was opened any more (deleted, moved, replaced), or is damaged."""
+        if not self._home.is_there():
+            return gone(self.loaded.database)
+        return self._store.executor.damage if isinstance(self._store.executor, NotingExecutor) else None
 
     async def _purge(self) -> None:
         await self._store.work.purge(self.loaded.settings.keep_runs)

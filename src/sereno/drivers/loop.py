@@ -32,7 +32,8 @@ def _no_trouble() -> Unavailable | None:
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What the app asks of a driver beside work: removing old runs now and then, and ending where the database is no longer there."""
+    """What the app asks of a driver beside work: removing old runs now and then, and ending where the database is no longer there
+    or damaged."""
 
     purge: Callable[[], Awaitable[None]] = _nothing
     trouble: Callable[[], Unavailable | None] = _no_trouble
@@ -91,7 +92,8 @@ class Driver:
     async def run(self, finished: Callable[[], Awaitable[bool]] | None = None) -> Tally:
         """Runs until stopped, or until nothing is in hand and `finished()` is true. Drains on the way out.
 
-        Raises Unavailable where the database was taken away meanwhile, or was not available for longer than `Upkeep.patience_s`.
+        Raises Unavailable where the database was taken away meanwhile, or is damaged, or was not available for longer than
+        `Upkeep.patience_s`.
         """
         beat = asyncio.get_running_loop().create_task(self._beats(), name="beat")
         try:
@@ -135,7 +137,9 @@ class Driver:
         return len(found.works)
 
     async def _refused(self, error: Unavailable, since: float) -> None:
-        """Waits before the next claim, or ends the loop where claims failed for as long as was to be borne."""
+        """Waits before the next claim, or ends the loop where claims failed for as long as was to be borne, or will go on failing."""
+        if self._look_after_the_store():
+            return
         self._refused_mono = since if self._refused_mono is None else self._refused_mono
         patience = self._upkeep.patience_s
         if patience is not None and self._kit.clock.monotonic() - self._refused_mono >= patience:
@@ -164,11 +168,11 @@ class Driver:
         """Each tick: lease extension, clock steps, retention."""
         while True:
             await self._kit.clock.sleep(self._kit.times.tick.total_seconds())
+            self._look_after_the_store()
             try:
                 await self._crew.extend()
                 await self._watch_clock()
                 await self._purge_sometimes()
-                self._look_after_the_store()
             except SerenoError as error:
                 # The beat goes on: without it no lease would be prolonged any more.
                 log.warning("the store did not take the beat", code=error.code, error=error.message)
@@ -185,9 +189,10 @@ class Driver:
             self._purged_mono = self._kit.clock.monotonic()
             await self._upkeep.purge()
 
-    def _look_after_the_store(self) -> None:
-        """Ends the loop where its database was taken away: what it goes on doing would be kept nowhere."""
+    def _look_after_the_store(self) -> bool:
+        """Ends the loop, and answers True, where its database was taken away or is damaged: what it goes on doing would be kept nowhere."""
         trouble = self._upkeep.trouble()
         if trouble is not None:
             self._trouble = trouble
             self.stop()
+        return trouble is not None

@@ -38,20 +38,27 @@ class Health:
 class Doctor:
     """`sereno doctor`."""
 
-    def __init__(self, deps: Deps, artifacts: ArtifactStore, mark: Callable[[], Awaitable[None]]):
-        """`mark` commits one small write, or raises Unavailable."""
+    def __init__(
+        self, deps: Deps, artifacts: ArtifactStore, mark: Callable[[], Awaitable[None]], check: Callable[[], Awaitable[bool]]
+    ):
+        """`mark` commits one small write, or raises Unavailable. `check` reads the whole file, or answers False where that takes too
+        long; it raises Unavailable for damage."""
         self._deps = deps
         self._artifacts = artifacts
         self._mark = mark
+        self._check = check
 
-    async def look(self) -> Health:
-        """Looks at the database, the driver's pulse, dead letters, disabled polls, open questions and kept results."""
+    async def look(self, *, whole: bool = True) -> Health:
+        """Looks at the database, the driver's pulse, dead letters, disabled polls, open questions and kept results.
+
+        `whole` has SQLite check the whole file, for some seconds at most.
+        """
         try:
             counts = await self._deps.reads.counts(self._deps.who)
             now = await self._deps.definitions.now()
         except SerenoError as error:
             return Health([Check("database", "bad", error.message, error.hint)], None)
-        checks = [await self._database()]
+        checks = [await self._database(whole)]
         checks.append(_pulse(counts, None if counts.oldest_overdue_at is None else now - counts.oldest_overdue_at))
         dead = counts.deliveries.get("dead", 0) + counts.deliveries.get("ambiguous", 0)
         checks.append(_count("dead letters", dead, "see `sereno delivery list --state dead` and `--state ambiguous`"))
@@ -67,14 +74,19 @@ class Doctor:
         checks.append(Check("kept results", level, trouble or "can be written", hint))
         return Health(checks, counts)
 
-    async def _database(self) -> Check:
-        """Reading goes well on a full disk too: only a commit shows that the work can go on (I30)."""
+    async def _database(self, whole: bool) -> Check:
+        """Reading goes well on a full disk too: only a commit shows that the work can go on (I30). Both go well on much that is damaged."""
         place = self._deps.loaded.database
+        try:
+            ended = await self._check() if whole else False
+        except SerenoError as error:
+            return Check("database", "bad", f"{place}: {error.message}", error.hint)
         try:
             await self._mark()
         except SerenoError as error:
             return Check("database", "bad", f"{place} can be read but not written: {error.message}", error.hint)
-        return Check("database", "ok", f"{place} can be read and written")
+        checked = ", and is whole" if ended else "; it is too large to be checked whole here" if whole else ""
+        return Check("database", "ok", f"{place} can be read and written{checked}")
 
 
 def _pulse(counts: Counts, lateness: timedelta | None) -> Check:

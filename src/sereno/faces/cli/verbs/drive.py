@@ -27,6 +27,7 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
 
     async def body(sereno: "Sereno", out: Output) -> None:
         sereno.set_up_logs(level=log_level, form=log_format)
+        await sereno.check_writable()
         tell_applied(out, await sereno.apply())
         watching = await _watching(sereno)
         with running(sereno.loaded.database):
@@ -34,7 +35,7 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
                 out.say(watching)
                 sys.stdout.flush()
                 tally = await sereno.run()
-        out.say(f"Ended. {_counted(tally.done, 'piece')} of work done.{_left_open(await sereno.doctor.look())}")
+        out.say(f"Ended. {_counted(tally.done, 'piece')} of work done.{_left_open(await sereno.doctor.look(whole=False))}")
         out.answer("up", {"tally": tally})
 
     return run(flags, body, stays=True, creates=True)
@@ -47,7 +48,7 @@ def _tell_draining(out: Output, busy: int) -> None:
 
 
 async def _watching(sereno: "Sereno") -> str:
-    health = await sereno.doctor.look()
+    health = await sereno.doctor.look(whole=False)
     counts = health.counts
     polls = 0 if counts is None else counts.polls.get("active", 0)
     waits = 0 if counts is None else counts.operations.get("waiting", 0)
