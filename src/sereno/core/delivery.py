@@ -33,6 +33,8 @@ class Delivery:
     interrupted: bool = False
     """An attempt before this one has an unknown outcome: the row was still `sending` when this attempt claimed it, because the
     attempt was never settled (crash) or was settled as `sending` (may have happened, to be repeated)."""
+    moved: timedelta = timedelta(0)
+    """How far the host's clock was set since `created_at`, which is told and stays: the receiver's key ages by time, not by clocks."""
 
 
 class OutcomeKind(StrEnum):
@@ -145,4 +147,4 @@ def _retry_at(delivery: Delivery, outcome: Outcome, received_at: datetime, rng: 
 
 
 def _keys_end(delivery: Delivery) -> datetime:
-    return delivery.created_at + delivery.effect.keep_trying
+    return delivery.created_at + delivery.moved + delivery.effect.keep_trying

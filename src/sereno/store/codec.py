@@ -188,10 +188,11 @@ def load_parameters(text: str) -> dict[str, str]:
     return value
 
 
-def dump_effect(effect: Effect) -> str:
-    """Writes the `effect` column of a delivery."""
+def dump_effect(effect: Effect, *, moved: int = 0) -> str:
+    """Writes the `effect` column of a delivery. `moved`: see `effect_moved`."""
     return dumps(
         {
+            **({"moved": moved} if moved else {}),
             "dedupe_key": effect.dedupe_key,
             "action": dump_action(effect.action),
             "pool": effect.pool,
@@ -223,6 +224,12 @@ def load_effect(text: str) -> Effect:
         not_before=instant(value["not_before"]),
         keep_trying=timedelta(seconds=value["keep_trying_s"]),
     )
+
+
+def effect_moved(text: str) -> int:
+    """By how much the steps of the host's clock had moved the waits when the delivery was made, in microseconds (`clock_moved`)."""
+    moved = loads_foreign(text).get("moved", 0)
+    return moved if isinstance(moved, int) else 0
 
 
 def dump_grants(grants: Sequence[Grant]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from sereno.core.budget import Allowance, Spend
@@ -14,6 +15,7 @@ from sereno.core.operation import Operation, OperationState, Pushed
 from sereno.core.poll import Poll, PollSpec, PollState
 from sereno.core.values import from_micros
 from sereno.store.codec import (
+    effect_moved,
     instant,
     load_actions,
     load_effect,
@@ -251,8 +253,9 @@ def read_escalation(row: Row) -> Escalation:
     )
 
 
-def read_delivery(row: Row, *, interrupted: bool = False) -> Delivery:
-    """Reads a `delivery` row; `interrupted` = the attempt before this one was claimed and never settled."""
+def read_delivery(row: Row, *, interrupted: bool = False, moved: int | None = None) -> Delivery:
+    """Reads a `delivery` row; `interrupted` = the attempt before this one was claimed and never settled; `moved` = by how much the
+    steps of the host's clock moved the waits until now (microseconds), for who decides by it."""
     return Delivery(
         id=row["id"],
         workspace=row["workspace"],
@@ -262,4 +265,5 @@ def read_delivery(row: Row, *, interrupted: bool = False) -> Delivery:
         max_attempts=row["max_attempts"],
         created_at=from_micros(row["created_at"]),
         interrupted=interrupted,
+        moved=timedelta(microseconds=0 if moved is None else moved - effect_moved(row["effect"])),
     )

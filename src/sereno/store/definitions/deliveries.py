@@ -6,10 +6,11 @@ from sqlite3 import Row
 
 from sereno.core.errors import NotNow
 from sereno.core.values import Json, from_micros
-from sereno.store.codec import dump_effect, load_effect
+from sereno.store.codec import dump_effect, effect_moved, load_effect
 from sereno.store.definitions.request import Request
 from sereno.store.missing import not_found
 from sereno.store.pools import ensure_pool, wake_pool
+from sereno.store.work.clock.steps import moved
 
 RETRIABLE = ("dead", "ambiguous")
 DROPPABLE = ("queued", "dead", "ambiguous")
@@ -24,12 +25,13 @@ def retry(request: Request, delivery: str) -> str:
     """
     row = _in_state(request, delivery, RETRIABLE, "queue again")
     effect = load_effect(row["effect"])
-    waited = request.now - from_micros(row["created_at"])
+    before = effect_moved(row["effect"])
+    waited = request.now - from_micros(row["created_at"]) - timedelta(microseconds=moved(request.connection) - before)
     again = replace(effect, keep_trying=waited + min(effect.keep_trying, LONGEST_SPAN))
     request.connection.execute(
         "UPDATE delivery SET state = 'queued', due = ?, effect = ?, max_attempts = max(max_attempts, attempt + 1),"
         " lease_until = NULL, revision = revision + 1, updated_at = ? WHERE workspace = ? AND id = ?",
-        (request.micros, dump_effect(again), request.micros, request.workspace, delivery),
+        (request.micros, dump_effect(again, moved=before), request.micros, request.workspace, delivery),
     )
     ensure_pool(request.connection, request.workspace, row["pool"])
     wake_pool(request.connection, request.workspace, row["pool"], request.micros)

@@ -9,6 +9,7 @@ from sereno.core.values import to_micros
 from sereno.store.codec import dump_effect
 from sereno.store.named import named
 from sereno.store.pools import ensure_pools
+from sereno.store.work.clock.steps import moved
 
 MAX_ATTEMPTS = 30
 """Backoff reaches an hour after eight attempts; keyed retries stop after 21 hours: about as many."""
@@ -54,7 +55,7 @@ def _insert_one(
             "workspace": outgoing.workspace,
             "id": identifier,
             "dedupe_key": effect.dedupe_key,
-            "effect": dump_effect(effect),
+            "effect": dump_effect(effect, moved=moved(connection)),
             "subject": effect.subject,
             "poll": outgoing.poll,
             "user": outgoing.user,

@@ -299,7 +299,7 @@ def _take_deliveries(connection: sqlite3.Connection, batch: Batch, rows: Sequenc
 
 
 def _delivery_work(batch: Batch, row: dict[str, Any], interrupted: bool) -> Work:
-    return DeliveryWork(batch.lease(row), read_delivery(row, interrupted=interrupted))
+    return DeliveryWork(batch.lease(row), read_delivery(row, interrupted=interrupted, moved=batch.moved))
 
 
 _TAKE = {Kind.POLL: _take_polls, Kind.OPERATION: _take_operations, Kind.DELIVERY: _take_deliveries}

@@ -1,44 +1,51 @@
 """Steps of the host's clock: every open wait moves with a step, so that it keeps its length (I4, I6, I7, I23)."""
 
+import re
 import sqlite3
+from datetime import UTC, datetime
 
 from sereno.core.values import FAR_FUTURE, Json, to_micros
 from sereno.core.work import DEFAULT_WORKSPACE, Lease
 from sereno.store.work.journal import RESULT, Entry, append
 
-STEP_US = 60_000_000
-"""A difference of more than a minute is a step; less is drift, or the network's time put right."""
+STEP_US = 2_000_000
+"""A difference of more than two seconds is a step; less is drift, a leap second, or two clocks that were not read at one moment."""
+SAME_SIZE_US = 60_000_000
+"""What the loop of another process measures of the same step may differ by so much."""
 SAME_STEP_US = 300_000_000
 """For so long, another process that notices a step of this size means the step that is on record already."""
 SUBJECT = "clock"
 MOVED = "clock_moved"
 """Key in `meta`: by how much all steps together moved the open waits, in microseconds."""
 _FAR = to_micros(FAR_FUTURE)
+EARLIEST_US, LATEST_US = to_micros(datetime(2, 1, 1, tzinfo=UTC)), _FAR
+"""Between these the clock of a host may stand: a lease, a backoff and a day more can be reckoned from there."""
+_WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _SHIFTS = (
     # The schedule of an interval is a length too: the next run keeps its distance. (A cron schedule names times of the wall clock and
     # must not be moved here when it comes.)
-    "UPDATE poll SET due = min(due + :step, :far), scheduled_for = min(scheduled_for + :step, :far),"
-    " lease_until = lease_until + :step WHERE state = 'active' AND due IS NOT NULL",
+    "UPDATE poll SET due = min(max(due + :step, :low), :far), scheduled_for = min(max(scheduled_for + :step, :low), :far),"
+    " lease_until = min(max(lease_until + :step, :low), :far) WHERE state = 'active' AND due IS NOT NULL",
     # A deadline is an instant that somebody was told: it stays, and a plan is not put behind it. What is due at its deadline alone
     # stays so: due sooner it would look, inside a wait that the provider asked for, or without a plan. A lease is not cut short; one
     # that was taken to close at the deadline, and whose process is gone, is not taken over before its deadline or its plan comes again.
-    "UPDATE operation SET scheduled_for = min(scheduled_for + :step, :far), lease_until = lease_until + :step,"
-    " next_poll_at = min(next_poll_at + :step, :far), woken_at = woken_at + :step, due = CASE"
-    " WHEN lease_until IS NOT NULL THEN max(due + :step, coalesce("
-    "     min(next_poll_at + :step, deadline_at, coalesce(business_deadline_at, deadline_at)), due + :step))"
-    " WHEN due > min(deadline_at, coalesce(business_deadline_at, deadline_at)) THEN min(due + :step, :far)"
+    "UPDATE operation SET scheduled_for = min(max(scheduled_for + :step, :low), :far), lease_until = min(max(lease_until + :step, :low), :far),"
+    " next_poll_at = min(max(next_poll_at + :step, :low), :far), woken_at = max(woken_at + :step, :low), due = CASE"
+    " WHEN lease_until IS NOT NULL THEN max(due + :step, :low, coalesce("
+    "     min(max(next_poll_at + :step, :low), deadline_at, coalesce(business_deadline_at, deadline_at)), due + :step))"
+    " WHEN due > min(deadline_at, coalesce(business_deadline_at, deadline_at)) THEN min(max(due + :step, :low), :far)"
     " WHEN due < min(deadline_at, coalesce(business_deadline_at, deadline_at))"
-    "     THEN min(due + :step, deadline_at, coalesce(business_deadline_at, deadline_at))"
-    " WHEN parked IS NULL THEN min(due, coalesce(next_poll_at + :step, due)) ELSE due END"
+    "     THEN min(max(due + :step, :low), deadline_at, coalesce(business_deadline_at, deadline_at))"
+    " WHEN parked IS NULL THEN min(due, coalesce(max(next_poll_at + :step, :low), due)) ELSE due END"
     " WHERE state IN ('submitting', 'waiting') AND due IS NOT NULL",
     # The smallest gap counts from these; and while a person is asked, a wait that the provider asked for goes on.
-    "UPDATE operation SET last_checked_at = last_checked_at + :step, submitted_at = submitted_at + :step,"
-    " next_poll_at = CASE state WHEN 'escalated' THEN min(next_poll_at + :step, :far) ELSE next_poll_at END"
+    "UPDATE operation SET last_checked_at = max(last_checked_at + :step, :low), submitted_at = max(submitted_at + :step, :low),"
+    " next_poll_at = CASE state WHEN 'escalated' THEN min(max(next_poll_at + :step, :low), :far) ELSE next_poll_at END"
     " WHERE state IN ('submitting', 'waiting', 'escalated')",
-    "UPDATE delivery SET due = min(due + :step, :far), scheduled_for = min(scheduled_for + :step, :far),"
-    " lease_until = lease_until + :step WHERE state IN ('queued', 'sending') AND due IS NOT NULL",
-    "UPDATE provider_call SET first_sent_at = first_sent_at + :step WHERE state IN ('queued', 'sending')",
-    "UPDATE pool SET tat = max(tat + :step, 0), wake = min(wake + :step, :far)",
+    "UPDATE delivery SET due = min(max(due + :step, :low), :far), scheduled_for = min(max(scheduled_for + :step, :low), :far),"
+    " lease_until = min(max(lease_until + :step, :low), :far) WHERE state IN ('queued', 'sending') AND due IS NOT NULL",
+    "UPDATE provider_call SET first_sent_at = max(first_sent_at + :step, :low) WHERE state IN ('queued', 'sending')",
+    "UPDATE pool SET tat = min(max(tat + :step, :low), :far), wake = min(max(wake + :step, :low), :far)",
 )
 
 
@@ -48,15 +55,16 @@ def move(connection: sqlite3.Connection, now: int, step: int) -> None:
     Deadlines and the end of a question to a person are instants that somebody was told; they stay.
     """
     for statement in _SHIFTS:
-        connection.execute(statement, {"step": step, "far": _FAR})
+        connection.execute(statement, {"step": step, "far": _FAR, "low": EARLIEST_US})
     write(connection, MOVED, str(moved(connection) + step))
     note_step(connection, now, step / 1_000_000, moved=True)
 
 
-def moved(connection: sqlite3.Connection) -> int:
+def moved(connection: sqlite3.Connection, schema: str = "main") -> int:
     """By how much all steps so far moved the open waits, in microseconds."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (MOVED,)).fetchone()
-    return 0 if row is None else number(row[0]) or 0
+    row = connection.execute(f"SELECT value FROM {schema}.meta WHERE key = ?", (MOVED,)).fetchone()  # noqa: S608 - our own name
+    most = LATEST_US - EARLIEST_US
+    return 0 if row is None else number(row[0], low=-most, high=most) or 0
 
 
 def moved_since(connection: sqlite3.Connection, lease: Lease) -> int:
@@ -68,7 +76,7 @@ def moved_plan(due: int, step: int, *, stops: int | None = None, look: int | Non
     """A planned instant after a step, by the rule for rows: a deadline (`stops`) stays, and nothing is put behind it."""
     if due == stops:
         return due if look is None else min(due, look + step)
-    there = min(due + step, _FAR)
+    there = min(max(due + step, EARLIEST_US), _FAR)
     return there if stops is None or due > stops else min(there, stops)
 
 
@@ -79,21 +87,24 @@ def write(connection: sqlite3.Connection, key: str, value: str) -> None:
     )
 
 
-def number(text: object) -> int | None:
-    """Reads a whole number from `meta`, or None for what is none."""
-    try:
-        return int(text) if isinstance(text, str) and len(text) < 20 else None
-    except ValueError:
+def number(text: object, *, low: int = EARLIEST_US, high: int = LATEST_US) -> int | None:
+    """Reads microseconds from `meta`: ASCII digits, an instant that a host's clock may show. None for what is none."""
+    if not isinstance(text, str) or _WHOLE.fullmatch(text) is None:
         return None
+    value = int(text)
+    return value if low <= value <= high else None
 
 
-def _noted(connection: sqlite3.Connection, now: int, seconds: float) -> bool:
-    """Whether the newest record is of the same step: as large to a minute, and written within the last minutes."""
+def _noted(connection: sqlite3.Connection, now: int, seconds: float, *, moved: bool) -> bool:
+    """Whether the newest record is of the same step: as large to a minute, and written within the last minutes. Two that moved the
+    waits are two."""
     row = connection.execute(
-        "SELECT at, facts ->> 'seconds' FROM journal WHERE workspace = ? AND subject = ? ORDER BY seq DESC LIMIT 1",
+        "SELECT at, facts ->> 'seconds', facts ->> 'moved' FROM journal WHERE workspace = ? AND subject = ? ORDER BY seq DESC LIMIT 1",
         (DEFAULT_WORKSPACE, SUBJECT),
     ).fetchone()
-    return row is not None and abs(now - row[0]) <= SAME_STEP_US and abs(seconds - row[1]) * 1_000_000 <= STEP_US
+    if row is None or (moved and row[2]):
+        return False
+    return abs(now - int(row[0])) <= SAME_STEP_US and abs(seconds - float(row[1])) * 1_000_000 <= SAME_SIZE_US
 
 
 def note_step(connection: sqlite3.Connection, now: int, seconds: float, *, moved: bool = False) -> None:
@@ -101,7 +112,7 @@ def note_step(connection: sqlite3.Connection, now: int, seconds: float, *, moved
 
     `moved`: the open waits were moved with it, which is on record each time, since the plans in the journal are read with that in mind.
     """
-    known = _noted(connection, now, seconds)
+    known = _noted(connection, now, seconds, moved=moved)
     if known and not moved:
         return
     facts: dict[str, Json] = {"event": "clock_step", "seconds": round(seconds, 6), "moved": moved}
