@@ -8,6 +8,7 @@ from sereno.ports import Clock
 from sereno.store.executor import Executor, Fn, Item, Joined, T
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+DAMAGED = "database_damaged"
 CHECK_WITHIN_S = 10.0
 """How long the check of the whole file may take: a minute's cron must not pile up behind it."""
 _STEPS = 100_000
@@ -15,8 +16,8 @@ _STEPS = 100_000
 
 
 def is_damage(error: SerenoError) -> bool:
-    """Whether SQLite found the file damaged (sqlite.org/rescode, SQLITE_CORRUPT and SQLITE_NOTADB)."""
-    return _reason(error) in _DAMAGED
+    """Whether a statement met damage (sqlite.org/rescode, SQLITE_CORRUPT and SQLITE_NOTADB), or the check found it."""
+    return error.code == DAMAGED or _reason(error) in _DAMAGED
 
 
 def is_read_only(error: SerenoError) -> bool:
@@ -72,16 +73,16 @@ class NotingExecutor:
         await self._inner.close()
 
 
-async def look_through(executor: Executor, clock: Clock) -> bool:
-    """SQLite's check of the whole file (`PRAGMA quick_check`). False where it did not end within `CHECK_WITHIN_S`. Raises Unavailable."""
-    until = clock.monotonic() + CHECK_WITHIN_S
+async def look_through(executor: Executor, clock: Clock, within_s: float = CHECK_WITHIN_S) -> bool:
+    """SQLite's check of the whole file , with its indexes. False where it did not end in time. Raises Unavailable."""
+    until = clock.monotonic() + within_s
     return await executor.read(lambda connection: _checked(connection, lambda: clock.monotonic() > until))
 
 
 def _checked(connection: sqlite3.Connection, late: Callable[[], bool]) -> bool:
     connection.set_progress_handler(late, _STEPS)
     try:
-        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
             raise
@@ -92,6 +93,6 @@ def _checked(connection: sqlite3.Connection, late: Callable[[], bool]) -> bool:
         raise Unavailable(
             f"the database file is damaged: {str(found)[:200]}",
             hint="stop Sereno, and put a backup in its place with `sereno restore FILE`",
-            code="database_damaged",
+            code=DAMAGED,
         )
     return True

@@ -56,6 +56,8 @@ class Home:
         """Sets a log aside that belongs to another file, since opening would read it."""
         self._path = path
         set_foreign_log_aside(path)
+        self.doubtful = _is_doubtful(path)
+        """Whether a log lies there that does not say whose it is: it may belong to another file."""
         self._mark = file_mark(path)
         self._log: Mark | None = None
 
@@ -90,6 +92,12 @@ def set_foreign_log_aside(path: Path) -> None:
     kept = _set_aside(path, lambda number: _owner(number) not in (None, file_mark(path)))
     if kept is not None:
         log.warning("a log beside the database belongs to another file; it was set aside", database=str(path), kept=str(kept))
+
+
+def _is_doubtful(path: Path) -> bool:
+    with contextlib.suppress(OSError), _opened(_beside(path, LOG)) as number:
+        return os.fstat(number).st_size > 0 and _owner(number) is None
+    return False
 
 
 def _set_aside(path: Path, wanted: Callable[[int], bool]) -> Path | None:

@@ -39,6 +39,8 @@ PATIENCE = timedelta(seconds=30)
 """How long a wait that is over stays for a message, or for the copy of its result, that is due a little later."""
 ONCE_PATIENCE_S = 60.0
 """How long `once` bears a database that is locked or full: whatever starts it each minute must not pile up behind that."""
+START_CHECK_S = 2.0
+"""How long a start of the loop may take over the check of the file; a larger file is left to `sereno doctor`."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,7 @@ class Sereno:
     _artifacts: ArtifactStore
     _home: Home
     _drivers: list[Driver] = field(default_factory=list)
+    _start_checked: bool = False
     _pools_hold: bool = False
     """Whether the limits of the settings' pools are in the database: they are brought there before the first driver starts."""
 
@@ -111,22 +114,31 @@ class Sereno:
 
         Raises Unavailable where the database cannot be written at the start, and where it is damaged or was taken away.
         """
-        await self.check_writable()
+        await self.check_start()
         return await self._drive(self._driver(Only()))
 
-    async def check_writable(self) -> None:
-        """Raises Unavailable for a read-only or damaged database: waiting mends neither. A full or locked one may be free later."""
+    async def check_start(self) -> None:
+        """Raises Unavailable for a read-only or damaged database: waiting mends neither. A full or locked one may be free later.
+
+        Much damage is met by no statement, but makes work that is due stay undone: so a file is looked through, if that is quick.
+        """
+        if self._start_checked:
+            return
         try:
             await self._store.mark()
+            await look_through(self._store.executor, self.kit.clock, START_CHECK_S)
         except Unavailable as error:
             if is_damage(error) or is_read_only(error):
                 raise
+        self._start_checked = True
 
     async def once(self) -> Tally:
         """Performs what is due now, and the effects of that, then returns.
 
         Raises Unavailable where the database stays locked or full, and where it is damaged.
         """
+        if self._home.doubtful:
+            await look_through(self._store.executor, self.kit.clock)
         only = Only(due_by=await self._deps.definitions.now())
         looked = self.kit.clock.monotonic()
 

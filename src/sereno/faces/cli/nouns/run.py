@@ -51,7 +51,7 @@ def show(run: Annotated[str, Parameter(help="Run id: SUBJECT.NUMBER.")], /, *, f
     async def body(sereno: "Sereno", out: Output) -> None:
         record, deliveries = await sereno.runs.get(run)
         poll = await sereno.polls.get(record.subject) if record.kind == "poll" else None
-        health = await sereno.doctor.look()
+        health = await sereno.doctor.look(whole=False)
         duplicates = 0 if health.counts is None else health.counts.suppressed_duplicates
         asked = Asked(record, poll, deliveries, await sereno.runs.same_instant(record), duplicates)
         show_run(out, asked)

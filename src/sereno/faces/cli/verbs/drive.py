@@ -27,7 +27,7 @@ def up(*, log_level: LogLevel = "warning", log_format: LogFormat = "text", flags
 
     async def body(sereno: "Sereno", out: Output) -> None:
         sereno.set_up_logs(level=log_level, form=log_format)
-        await sereno.check_writable()
+        await sereno.check_start()
         tell_applied(out, await sereno.apply())
         watching = await _watching(sereno)
         with running(sereno.loaded.database):
