@@ -1,12 +1,15 @@
 """The database file taken away, replaced or not writable under real processes: they say so and end, or never start (I30)."""
 
+import contextlib
 import os
 import resource
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from sereno.app.home import OWNER
 from sereno.testing.process.place import Place
 from sereno.testing.process.running import PATIENCE_S, SERENO, sereno, started, up
 from sereno.testing.process.world import World, until
@@ -15,6 +18,7 @@ JOBS = {f"run-{number}": 1000 for number in range(5)}
 READ_ONLY = "the database file is read-only"
 LEAST_LENGTH = 1 << 16
 """Below it lies what the process logs; beyond it lies the database's log."""
+SET_ASIDE = "it was set aside"
 GONE = "the database was taken away while it was in use"
 
 
@@ -71,13 +75,78 @@ def test_I30_a_process_whose_database_is_taken_away_says_so_and_ends(
     assert place.whole()
 
 
+@pytest.fixture
+def marks(tmp_path: Path) -> None:
+    """Skipped where the log of a database cannot say whose it is."""
+    try:
+        (tmp_path / "try").touch()
+        os.setxattr(tmp_path / "try", OWNER, b"1")
+    except (OSError, AttributeError) as error:
+        pytest.skip(f"the filesystem of this test keeps no extended attributes: {error}")
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_I30_who_starts_on_another_file_reads_no_log_of_the_old_one(place: Place, marks: None) -> None:
+    """The old `up` is stopped and has noticed nothing, twice: each log is kept under a name of its own, and the file stays whole."""
+    place.settle({"p0": "1s"})
+    assert sereno(place.folder, "apply").returncode == 0
+    shutil.copy(place.database, place.folder / "empty.db")
+    place.register(JOBS)
+    kept = [place.folder / "sereno.db-wal.replaced", place.folder / "sereno.db-wal.replaced-2"]
+    with up(place.folder) as first, up(place.folder, log=place.folder / "second.log") as second:
+        first.stop()
+        second.stop()
+        replaced(place)
+        done = sereno(place.folder, "once")
+        assert (done.returncode, SET_ASIDE in done.stderr, [one.exists() for one in kept]) == (0, True, [True, False]), done
+        assert place.whole()
+        with up(place.folder, log=place.folder / "third.log") as third:
+            third.stop()
+            size = kept[0].stat().st_size
+            replaced(place)
+            done = sereno(place.folder, "once")
+            assert (done.returncode, [one.exists() for one in kept]) == (0, [True, True]), done
+            assert kept[0].stat().st_size == size > 0
+            for running in (first, second, third):
+                running.go_on()
+                assert running.process.wait(timeout=PATIENCE_S) == 7
+                assert GONE in running.said()
+    done = sereno(place.folder, "doctor")
+    assert (done.returncode, "and is whole" in done.stdout) == (0, True), done
+    assert place.whole()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_I30_a_log_that_does_not_say_whose_it_is_makes_the_damage_known(place: Place) -> None:
+    """Where no attribute is kept, SQLite reads the old log: `once`, `up` and `doctor` name the damage and end with exit code 7."""
+    place.settle({"p0": "1s"})
+    assert sereno(place.folder, "apply").returncode == 0
+    shutil.copy(place.database, place.folder / "empty.db")
+    place.register(JOBS)
+    with up(place.folder) as running:
+        until(lambda: place.world.count("jobs") >= 2 * len(JOBS), PATIENCE_S, "the first looks")
+        running.stop()
+        with contextlib.suppress(OSError, AttributeError):
+            os.removexattr(place.folder / "sereno.db-wal", OWNER)
+        replaced(place)
+        for verb in ("once", "up", "doctor"):
+            done = sereno(place.folder, verb)
+            said = done.stdout if verb == "doctor" else done.stderr
+            assert (done.returncode, "the database file is damaged" in said, "sereno restore FILE" in said) == (7, True, True), (
+                done
+            )
+            assert "Traceback" not in done.stderr
+
+
 @pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_I30_nothing_is_sent_on_a_database_that_cannot_be_written(
     tmp_path_factory: pytest.TempPathFactory, place: Place, world: World, what: str
 ) -> None:
-    """A file, or a folder, without the right to write: `up` says so in one sentence, whether it ends or stays, and sends nothing."""
+    """A file, or a folder, without the right to write: `up` says so in one sentence, ends with exit code 7, and sends nothing."""
     place.settle({"p0": "1s"})
     world.add("p0")
     place.register(JOBS)
@@ -86,8 +155,8 @@ def test_I30_nothing_is_sent_on_a_database_that_cannot_be_written(
     path.chmod(path.stat().st_mode & ~0o222)
     log = tmp_path_factory.mktemp("log") / "up.log"
     with started([*SERENO, "up"], place.folder, log, obeys_modes=True) as running:
-        until(lambda: READ_ONLY in running.said(), PATIENCE_S, "the warning")
-        assert "Traceback" not in running.said()
+        assert running.process.wait(timeout=PATIENCE_S) == 7
+        assert (READ_ONLY in running.said(), "Traceback" in running.said()) == (True, False), running.said()[-2000:]
     assert world.entries == []
     for one in (place.folder, *place.folder.glob("sereno.db*")):  # SQLite gives its side files the mode of the file
         one.chmod(0o700)
