@@ -87,6 +87,7 @@ class Defining(RuleBasedStateMachine):
         self.contracts: dict[str, Contract] = {}
         self.small_steps = 0
         self.asked = 0
+        self.anew = set[str]()
         self.trouble: str | int | None = None
         self.seen_states: dict[str, str] = {}
         self.journals: dict[str, list[Any]] = {}
@@ -296,16 +297,20 @@ class Defining(RuleBasedStateMachine):
         self._register(replace(new, fingerprint="another") if plan["other"] and not plan["submits"] else new, contract)
 
     def _submit_anew(self, who: str, changes: dict[str, Any], contract: Contract) -> None:
-        """W21: the job of an operation that is known, under another key, by a person alone."""
+        """W21: the job of an operation that is known, under another key, by a person alone, and once."""
         self.asked += 1
         known = "op_none" if who == "nothing" else self.some(self.model.operations, self.asked)
         previous = known if isinstance(known, str) else known.id
         new = new_submit(f"anew-{self.asked}", previous=previous, **changes)
-        if who == "person":
+        if who == "person" and previous not in self.anew:
+            count = len(self.model.operations)
             self._register(new, contract)
+            self.anew |= {previous} if len(self.model.operations) > count else set()
             self.met["submitted anew"] += 1
             return
         self.trouble = None
+        if who == "person":
+            return self.refused(lambda: self.do(self.ground.definitions.register(ANNA, new)), NotNow)
         asker = BOT if who == "bot" else ANNA
         self.refused(lambda: self.do(self.ground.definitions.register(asker, new)), NotAllowed if who == "bot" else NotFound)
 
