@@ -21,8 +21,12 @@ from sereno.testing.simulation.terms import ProcessBook, Step
 
 Facts = Mapping[str, Any]
 ROUNDING = timedelta(milliseconds=2)
-NOTICED = 75.0
-"""Seconds: a step beyond this is always noticed, whatever the clock drifted by meanwhile."""
+UNSEEN = 2.0
+"""Seconds: so far the clock may be from where it was when it was last put right, and nothing is noticed (ADR 0006)."""
+NOTICED = 2 * UNSEEN
+"""Seconds: a step beyond this is always noticed, wherever the clock had drifted to meanwhile."""
+DRIFT = 1 / 2000
+"""A clock may drift by this share, and that is taken for its pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,8 @@ class Clock:
 
 
 _STILL = 0.001
+_ON_RECORD_S = 60.0
+"""What a clock may drift by counts from when its distance was last written down, at most half a minute before; and the same again."""
 
 
 @dataclass(slots=True)
@@ -238,9 +244,11 @@ class Evidence:
         return self.processes.calm_at or self.began
 
     def planned(self, first: datetime, second: datetime) -> timedelta:
-        """How much of a wait may seem to have gone by between two true instants: what the host's clock gained by its rate, and by steps
-        of less than a minute, which are taken for drift (ADR 0006). Larger steps are noticed, and move the wait."""
-        return second - first + timedelta(seconds=self.clock.gained(first, second))
+        """How much of a wait may seem to have gone by between two true instants: what the host's clock gained by its rate and by small
+        steps, as far as that is not noticed. All else is, and moves the wait (ADR 0006)."""
+        passed = second - first
+        most = NOTICED + DRIFT * (passed.total_seconds() + _ON_RECORD_S)
+        return passed + timedelta(seconds=min(self.clock.gained(first, second), most))
 
     @property
     def rounding(self) -> timedelta:
