@@ -35,8 +35,20 @@ def test_P05_a_baseline_of_several_pages_ends_with_the_last() -> None:
 
 def test_a_304_before_any_baseline_is_no_baseline() -> None:
     """Nothing was seen, so the next reading must not fire for all."""
-    first = run(make(), Reading(unchanged=True))
-    assert not first.baselined and first.cursor == "c0"
+    first = run(make(cursor=None), Reading(unchanged=True, cursor="c1"))
+    assert not first.baselined and first.cursor is None
+
+
+def test_P05_a_baseline_in_pages_is_complete_once_nothing_more_has_changed() -> None:
+    """A page said that there was more, and then there was not: what changes after that is news, not one more page of the baseline."""
+    poll = make()
+    page = run(poll, read(thing("a"), thing("b"), cursor="c1", complete=False, more=True))
+    assert (page.baselined, page.effects) == (False, [])
+    poll = after(poll, page)
+    quiet = run(poll, Reading(unchanged=True, complete=False))
+    assert (quiet.baselined, quiet.summary) == (True, "unchanged")
+    news = run(after(poll, quiet), read(thing("b", "edited"), cursor="c2", complete=False))
+    assert [effect.source_object_id for effect in news.effects] == ["b"]
 
 
 def test_P01_a_change_fires_once_and_a_second_edit_again() -> None:

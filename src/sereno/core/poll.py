@@ -205,7 +205,7 @@ def _decide_found(
         matched=len(fired),
         failures=0,
         auth_failures=0,
-        baselined=poll.baselined or not (reading.unchanged or plan.more),
+        baselined=poll.baselined or _completes_baseline(poll, reading, plan),
         missed=plan.missed,
         requests=reading.requests,
         summary="; ".join(part for part in (seen, *_remarks(reading, plan, len(fired)), error, ended) if part),
@@ -217,6 +217,12 @@ def _decide_found(
 
 def _is_baseline(poll: Poll) -> bool:
     return poll.spec.baseline and not poll.baselined
+
+
+def _completes_baseline(poll: Poll, reading: Reading, plan: _Plan) -> bool:
+    """The last page is the baseline's end. So is `unchanged` behind a cursor of ours: everything up to there is remembered, and what
+    comes next is news. (Before anything was seen no cursor is taken.)"""
+    return not plan.more and (not reading.unchanged or poll.cursor is not None)
 
 
 def _settle(
@@ -305,13 +311,14 @@ def _ending(poll: Poll, matched: int, plan: _Plan, now: datetime) -> str | None:
 def _decide_quiet(poll: Poll, reading: Reading, plan: _Plan, now: datetime) -> PollDecision:
     """The same for the run that nearly all runs are: nothing changed, so there is nothing to compare, judge, keep or forget."""
     ended = _ending(poll, 0, plan, now)
-    seen = baseline_text(reading, (), more=False) if _is_baseline(poll) else UNCHANGED
+    completes = _completes_baseline(poll, reading, plan)
+    seen = UNCHANGED if completes or not _is_baseline(poll) else baseline_text(reading, (), more=False)
     if reading.note or plan.missed or plan.remark or ended:
         seen = "; ".join(part for part in (seen, *_remarks(reading, plan, 0), ended) if part)
     return PollDecision(
         state=poll.state if ended is None else PollState.ENDED,
         due=plan.due if ended is None else None,
-        cursor=poll.cursor if reading.cursor is None else reading.cursor,
+        cursor=poll.cursor if reading.cursor is None or (poll.cursor is None and _is_baseline(poll)) else reading.cursor,
         remember={},
         forget=(),
         effects=() if ended is None else _news(poll, _ENDED, ended, ()),
@@ -321,7 +328,7 @@ def _decide_quiet(poll: Poll, reading: Reading, plan: _Plan, now: datetime) -> P
         matched=0,
         failures=0,
         auth_failures=0,
-        baselined=poll.baselined,
+        baselined=poll.baselined or completes,
         missed=plan.missed,
         requests=reading.requests,
         summary=seen,
