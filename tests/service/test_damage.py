@@ -54,7 +54,7 @@ async def test_I30_a_loop_whose_database_is_damaged_ends(tmp_path: Path) -> None
             running = asyncio.create_task(app.run())
             async with asyncio.timeout(60):
                 while not await app.runs.list(limit=1):
-                    await asyncio.sleep(0.01)
+                    continue
             overwrite(loaded.database)
             await asyncio.wait_for(running, 90)
     assert "sereno restore" in (told.value.hint or "")
