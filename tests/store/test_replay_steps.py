@@ -9,11 +9,21 @@ import pytest
 from sereno.core.contract import Contract, Delays, Keep, KeepFrom
 from sereno.core.escalation import Escalation, Option, escalation_digest
 from sereno.core.observation import DelaySource, Observation, ObservationKind, ReadHint
-from sereno.core.operation import AnswerDecision, Close, Operation, close_operation, decide_answer, decide_operation, next_call
+from sereno.core.operation import (
+    AnswerDecision,
+    Close,
+    Operation,
+    Pushed,
+    close_operation,
+    decide_answer,
+    decide_operation,
+    decide_push,
+    next_call,
+)
 from sereno.core.reviewing.checking import check_journal
 from sereno.core.reviewing.replay import replay
 from sereno.core.work import OperationWork
-from sereno.ports import Given
+from sereno.ports import Change, Given
 from sereno.store.reads import Reads
 from tests.core.waiting import CANCEL, make_contract
 from tests.store.seeding import ANNA
@@ -180,3 +190,23 @@ async def looked(life: Asking, wait: timedelta | None) -> None:
 
 
 RUNNING = Observation(ObservationKind.PENDING, "running", 200)
+
+
+@pytest.mark.parametrize("step", [-DAY, DAY])
+async def test_W28_a_call_back_that_came_after_a_step_put_the_look_sooner_in_a_replay_too(step: timedelta) -> None:
+    """Set back between claim and call-back, the clock tells the call-back before the claim: the order of the rows counts."""
+    asking = Asking("", timedelta(0), None)
+    asking.contract, stage = make_contract(Delays(base=HOUR, min_gap=GAP), cancel=CANCEL), asking.stage
+    asking.operation = await stage.operation(deadline_at=stage.now + 30 * DAY, min_gap=GAP)
+    work = await stage.claim_operation()
+    at = stage.now + timedelta(seconds=2)
+    stage.host.set(step)
+
+    def called_back(found: Operation, now: datetime) -> AnswerDecision:
+        return decide_push(found, asking.contract, Pushed(b"", "", now), now)
+
+    await stage.store.definitions.change_operation(ANNA, asking.operation, Change("pushed", called_back, {}))
+    await asking.look(work, Observation(ObservationKind.PENDING, "running", 200, "not yet"), at)
+    assert (await stage.one("SELECT due FROM operation"))["due"] < us(stage.now + HOUR / 2)
+    await asking.check()
+    await stage.close()

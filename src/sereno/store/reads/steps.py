@@ -37,6 +37,8 @@ class _Run:
 
     intent: Facts
     hops: int = 0
+    woken: bool = False
+    """A call-back came after it was claimed: told by the order of the rows, since the clock may have been set between the two."""
 
 
 def steps(connection: Connection, workspace: str, operation: str) -> Sequence[StepRecord]:
@@ -51,10 +53,13 @@ def steps(connection: Connection, workspace: str, operation: str) -> Sequence[St
             run.hops += 1
         elif facts.get("decision") == "pushed":
             pushed_at = row["at"]
+            if run is not None:
+                run.woken = True
         elif "draw" in facts and run is not None:
             step = _step((workspace, operation), row, run.intent, facts)
             unread = "pushed_at" in run.intent and step.observation is None
-            found.append(replace(step, hops=run.hops, woken=unread or pushed_at >= run.intent["claimed_at"]))
+            woken = run.woken or pushed_at == run.intent["claimed_at"]
+            found.append(replace(step, hops=run.hops, woken=unread or woken))
     return found
 
 
