@@ -19,9 +19,9 @@ def _times(lease: float, total_deadline: float, tick: float, commit_time: float)
 
 
 PROFILES = (
-    (_times(20, 10, 7, 2), (0.1, 0.25)),
-    (_times(60, 30, 20, 5), (0.3, 1.0)),
-    (_times(300, 60, 200, 10), (3.0, 9.0)),
+    (_times(20, 10, 7, 2), (0.08, 0.2)),
+    (_times(60, 30, 20, 5), (0.25, 0.7)),
+    (_times(300, 60, 200, 10), (2.0, 6.0)),
 )
 """Lease arithmetic, and the hours that a world of it is awake: the shorter its tick, the more of its time is work."""
 _PROCESSES = 2.5
@@ -53,14 +53,14 @@ def draw(seed: int) -> Options:
 def _shares(dice: Random) -> Mapping[Group, float]:
     """A few worlds without faults, some with one group often, some with a few, some with everything rarely."""
     kind = dice.random()
-    if kind < 0.03:
+    if kind < 0.02:
         return {}
-    if kind < 0.2:
+    if kind < 0.13:
         return _often(dice, 1)
-    if kind < 0.5:
+    if kind < 0.35:
         return _often(dice, dice.randint(2, 4))
     rarely = {group: _LITTLE.get(group, 0.02) for group in Group}
-    if kind < 0.75:
+    if kind < 0.65:
         return rarely
     return {**rarely, **_often(dice, dice.randint(1, 3))}
 

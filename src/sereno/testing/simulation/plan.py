@@ -6,6 +6,10 @@ from random import Random
 
 from sereno.testing.simulation.terms import Group, Options
 
+_SELDOM_PASSED = tuple(f"store.{name}." for name in ("release", "check", "extend", "note_clock_step", "snapshot", "purge"))
+_SELDOM = 0.15
+"""Share of deaths at points that few worlds pass: each is to be died at too."""
+
 
 class Plan:
     """Draws faults by the seed and counts the ones that struck. `calm` ends them all: the liveness phase."""
@@ -42,7 +46,9 @@ class Plan:
 
     def dies(self, process: str, point: str) -> bool:
         """True where the process dies at this point. Asked at every named point before the calm, in the order in which they are passed."""
-        return bool(self._options.shares.get(Group.CRASH)) and self.draw(Group.CRASH, ("point",)) is not None
+        if not self._options.shares.get(Group.CRASH):
+            return False
+        return self.draw(Group.CRASH, ("point",), share=_SELDOM if point.startswith(_SELDOM_PASSED) else None) is not None
 
     def share(self, group: Group, least: float) -> float:
         """The group's share, but not less than that where it has any: for groups with many kinds and few events."""

@@ -49,11 +49,11 @@ POINTS: Sequence[str] = (
 """Every crash point of the outside: after the send guard and before the book; in the book and not answered; answered and not read."""
 _AT_FIRST = 0.45
 """Share of the operations that are there from the beginning; the others come over the whole time awake."""
-_LEAST = (0.15, 0.4, 0.6)
+_LEAST = (0.3, 0.5, 0.7)
 """The smallest share of looks with a fault, one of these for each world."""
 _SILENT = 0.08
 """Share of the worlds in which one delivery is never confirmed. They go on for most of a day of sleep."""
-_ACTS = 160
+_ACTS = 120
 """How often people do something in one world, about."""
 
 

@@ -59,6 +59,8 @@ class PlannedFates:
     ) -> None:
         self._plan, self._dice, self._least = plan, dice, least
         self._turns = _Turns([name for name in LOOKS if name not in ENDED and plan.knows(Group.LOOK, name)], seed)
+        submits = (*SUBMIT_FAULTS, *MORE_SUBMIT_FAULTS)
+        self._submits = _Turns([name for name in submits if name != "two jobs" and plan.knows(Group.SUBMIT, name)], seed)
         self.outages = list(outages)
         """Windows in which the host may answer nobody; one that does not come about is taken out when it begins."""
         self.struck: list[tuple[datetime, datetime]] = []
@@ -105,12 +107,14 @@ class PlannedFates:
 
     def submit(self, order: Ordered, *, known: bool) -> str | None:
         """By the plan, and often: there are few submits in a world."""
-        among = [name for name in (*SUBMIT_FAULTS, *MORE_SUBMIT_FAULTS) if known or name != "two jobs"]
         if known and self._dice.random() < 0.9:
-            among = ["two jobs"]
-        elif is_keyed(order.ref) and self._dice.random() < 0.3:
-            among = list(REPEATED)
-        return self._plan.draw(Group.SUBMIT, among, share=0.55)
+            return self._plan.draw(Group.SUBMIT, ("two jobs",), share=0.6)
+        if is_keyed(order.ref) and self._dice.random() < 0.15:
+            return self._plan.draw(Group.SUBMIT, REPEATED, share=0.6)
+        fault = self._plan.draw(Group.SUBMIT, self._submits.present(), share=0.6)
+        if fault is not None:
+            self._submits.over()
+        return fault
 
     def cancel(self, job: Job) -> str | None:
         """By the plan, and often: there are few cancels in a world."""
