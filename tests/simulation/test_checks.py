@@ -485,3 +485,15 @@ def test_I23_no_more_of_a_wait_may_be_missing_than_a_clock_gains_unnoticed() -> 
 def evidence_with(clock: Clock) -> Evidence:
     """Nothing but a clock."""
     return Evidence(times=LeaseTimes(), began=at(0), ended=at(0), ended_host=at(0), clock=clock)
+
+
+def test_P04_a_removal_has_to_be_stored_but_where_the_reading_said_that_there_is_more() -> None:
+    """A longer reading proves no removal: so says the contract of sources."""
+    found = world()
+    poll, feed, _ = next(polls._polls(found))
+    seq = int(poll["cursor"])
+    feed.versions = [one for one in feed.versions if one.seq < seq] + [replace(feed.versions[-1], seq=seq, content_hash="")]
+    assert [line[:3] for line in polls.cursors(found)] == ["P04"]
+    last = next(place for place, one in enumerate(feed.readings) if one.next_cursor == poll["cursor"])
+    feed.readings[last] = replace(feed.readings[last], more=True)
+    assert list(polls.cursors(found)) == []

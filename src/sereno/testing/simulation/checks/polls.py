@@ -7,7 +7,7 @@ from datetime import datetime
 from sereno.core.effect import poll_dedupe_key
 from sereno.core.values import to_micros
 from sereno.testing.simulation.checks.evidence import Evidence, Facts
-from sereno.testing.simulation.outside.sources import Feed, ReadingTaken
+from sereno.testing.simulation.outside.sources import Feed, ReadingTaken, Version
 
 
 def cursors(world: Evidence) -> Iterator[str]:
@@ -45,11 +45,19 @@ def _missing(feed: Feed, at: datetime, cursor: int, stored: Mapping[str, Facts])
             continue
         found = stored.get(version.object)
         gone = not version.content_hash
-        if gone and (found is None or not found["present"]):
+        if gone and (found is None or not found["present"] or _in_part(feed, version)):
             continue
         if gone or found is None or (found["content_hash"] != version.content_hash and not _later(feed, found, version.seq)):
             return f"change {version.seq} ({version.object})"
     return None
+
+
+def _in_part(feed: Feed, gone: Version) -> bool:
+    """A reading that said that there is more had gone past a removal: by the contract of sources it proves none."""
+    return any(
+        one.more and not one.failed and not one.unchanged and one.at >= gone.at and int(one.next_cursor or 0) >= gone.seq
+        for one in feed.readings
+    )
 
 
 def _later(feed: Feed, found: Facts, seq: int) -> bool:
