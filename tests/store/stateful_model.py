@@ -24,9 +24,9 @@ LIVE = ("submitting", "waiting")
 TERMINAL = ("succeeded", "failed", "cancelled", "expired", "stopped")
 LOCAL = (DelaySource.LOCAL_BACKOFF, DelaySource.CONTRACT_SCHEDULE)
 FAR = datetime.max
-STEP_BACK = timedelta(seconds=60)
-UNANSWERED_PAUSE = timedelta(hours=1)
+STEP_BACK = timedelta(seconds=2)
 """A step of the clock by more than this is seen."""
+UNANSWERED_PAUSE = timedelta(hours=1)
 
 
 @dataclass
