@@ -52,8 +52,8 @@ crashes: setup ## a process dies at every crash point of 40 scenarios (PART=3/10
 kill: setup ## kill real workers and compare the books; the last line is JSON
 	@$(PY) -m sereno.testing.killing
 
-mutants: setup ## hunt the planted bugs in the simulated world; the last line is JSON
-	@$(PY) -m sereno.testing.simulation.mutants
+mutants: setup ## hunt the planted bugs in the simulated world (QUICK=1: a sample); the last line is JSON
+	@$(PY) -m sereno.testing.simulation.mutants $(if $(QUICK),--quick)
 
 docs: setup ## write the generated pages of docs/reference
 	@$(PY) -m scripts.docs write

@@ -220,8 +220,7 @@ def _is_baseline(poll: Poll) -> bool:
 
 
 def _completes_baseline(poll: Poll, reading: Reading, plan: _Plan) -> bool:
-    """The last page is the baseline's end. So is `unchanged` behind a cursor of ours: everything up to there is remembered, and what
-    comes next is news. (Before anything was seen no cursor is taken.)"""
+    """With the last page, or with `unchanged` behind a cursor of ours: all up to there is remembered. Unseen, no cursor is taken."""
     return not plan.more and (not reading.unchanged or poll.cursor is not None)
 
 
@@ -311,8 +310,8 @@ def _ending(poll: Poll, matched: int, plan: _Plan, now: datetime) -> str | None:
 def _decide_quiet(poll: Poll, reading: Reading, plan: _Plan, now: datetime) -> PollDecision:
     """The same for the run that nearly all runs are: nothing changed, so there is nothing to compare, judge, keep or forget."""
     ended = _ending(poll, 0, plan, now)
-    completes = _completes_baseline(poll, reading, plan)
-    seen = UNCHANGED if completes or not _is_baseline(poll) else baseline_text(reading, (), more=False)
+    known = poll.baselined or _completes_baseline(poll, reading, plan)
+    seen = UNCHANGED if known or not poll.spec.baseline else baseline_text(reading, (), more=False)
     if reading.note or plan.missed or plan.remark or ended:
         seen = "; ".join(part for part in (seen, *_remarks(reading, plan, 0), ended) if part)
     return PollDecision(
@@ -328,7 +327,7 @@ def _decide_quiet(poll: Poll, reading: Reading, plan: _Plan, now: datetime) -> P
         matched=0,
         failures=0,
         auth_failures=0,
-        baselined=poll.baselined or completes,
+        baselined=known,
         missed=plan.missed,
         requests=reading.requests,
         summary=seen,

@@ -52,12 +52,17 @@ class Mutant:
     breaks: str
     says: str
     changes: Sequence[Change]
+    quick: bool = False
+    """Part of the sample that is hunted with each change of the project."""
 
 
 def mutants() -> Sequence[Mutant]:
     """Reads the list."""
     found = tomllib.loads((HERE / "mutants.toml").read_text("utf-8"))["mutant"]
-    return [Mutant(one["name"], one["breaks"], one["says"], [Change(**change) for change in one["change"]]) for one in found]
+    return [
+        Mutant(one["name"], one["breaks"], one["says"], [Change(**change) for change in one["change"]], one.get("quick", False))
+        for one in found
+    ]
 
 
 def planted(source: str, change: Change) -> str:
