@@ -99,7 +99,7 @@ def submitted() -> list[JournalEntry]:
 CONTRACTS = {"d": make_contract(submit=SUBMIT)}
 
 
-def test_W44_a_sound_journal_has_no_fault() -> None:
+def test_I26_W44_a_sound_journal_has_no_fault() -> None:
     """Neither the wait nor the submit; nor where nothing is there."""
     assert check_journal(sound(), CONTRACTS) == check_journal(submitted(), CONTRACTS) == check_journal([]) == []
 
@@ -165,7 +165,7 @@ PLANTS: list[Plant] = [
 
 
 @pytest.mark.parametrize(("name", "journal", "seq", "changes"), PLANTS, ids=[f"{name}-{seq}" for name, _, seq, _ in PLANTS])
-def test_W44_each_planted_fault_is_found(
+def test_I26_W44_each_planted_fault_is_found(
     name: FaultName, journal: Callable[[], list[JournalEntry]], seq: int, changes: dict[str, Any]
 ) -> None:
     """Under its name, with the row that shows it and a sentence."""

@@ -158,7 +158,7 @@ def test_W38_success_without_result_settles_for_a_count(before: int, kind: Obser
 
 
 @pytest.mark.parametrize(("before", "kind"), [(0, K.PENDING), (1, K.CONTRADICTION)])
-def test_W38_pending_after_expiry_settles_for_a_count(before: int, kind: ObservationKind) -> None:
+def test_I16_W38_pending_after_expiry_settles_for_a_count(before: int, kind: ObservationKind) -> None:
     """The same for a job that outlives its own end."""
     contract = contract_of(expiry={"path": "expires_at", "settle_checks": 1})
     assert read(job("running", expires_at="2026-03-01T11:59:59Z"), contract, tolerated=before).kind is kind

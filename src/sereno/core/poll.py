@@ -219,8 +219,7 @@ def _is_baseline(poll: Poll) -> bool:
     return poll.spec.baseline and not poll.baselined
 
 
-def _completes_baseline(poll: Poll, reading: Reading, plan: _Plan) -> bool:
-    """With the last page, or with `unchanged` behind a cursor of ours: all up to there is remembered. Unseen, no cursor is taken."""
+def _completes_baseline(poll: Poll, reading: Reading, plan: _Plan) -> bool:  # `unchanged` behind a cursor: all of it is remembered
     return not plan.more and (not reading.unchanged or poll.cursor is not None)
 
 
