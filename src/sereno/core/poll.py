@@ -219,7 +219,9 @@ def _is_baseline(poll: Poll) -> bool:
     return poll.spec.baseline and not poll.baselined
 
 
-def _completes_baseline(poll: Poll, reading: Reading, plan: _Plan) -> bool:  # `unchanged` behind a cursor: all of it is remembered
+def _completes_baseline(
+    poll: Poll, reading: Reading, plan: _Plan
+) -> bool:  # `unchanged` behind a cursor: all of it is remembered
     return not plan.more and (not reading.unchanged or poll.cursor is not None)
 
 
