@@ -41,7 +41,7 @@ servers: setup setup-conformance ## meet real servers of others, heavy ones too;
 	@$(PY) -m scripts.servers run
 
 sim: setup ## 1,000 fresh simulated worlds and all that failed once; make sim SEED=7: that one; the last line is JSON
-	@$(PY) -m sereno.testing.simulation $(if $(SEED),one $(SEED),many --seeds $(SEEDS))
+	@$(PY) -m sereno.testing.simulation $(if $(SEED),one $(SEED),many --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)))
 
 sim-long: setup ## go on with the 20,000 worlds of a release, 9 minutes a chunk (CHUNKS=n); the last line is JSON
 	@$(PY) -m sereno.testing.simulation long --chunks $(CHUNKS) --report docs/reference/simulation-long.jsonl --page docs/reference/simulation-long.md

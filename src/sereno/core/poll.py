@@ -219,9 +219,8 @@ def _is_baseline(poll: Poll) -> bool:
     return poll.spec.baseline and not poll.baselined
 
 
-def _completes_baseline(
-    poll: Poll, reading: Reading, plan: _Plan
-) -> bool:  # `unchanged` behind a cursor: all of it is remembered
+def _completes_baseline(poll: Poll, reading: Reading, plan: _Plan) -> bool:
+    """With the last page, or where nothing changed behind a cursor of ours: all up to there is remembered then."""
     return not plan.more and (not reading.unchanged or poll.cursor is not None)
 
 
@@ -259,8 +258,7 @@ def _match(one: Judged, occurrence: str) -> Match:
 
 
 def _forget(poll: Poll, reading: Reading, remember: Mapping[str, KnownObject]) -> frozenset[str]:
-    """Picks the ids longest unseen beyond the bound. An id that comes back much later starts at version 1 again, so its old
-    dedupe key keeps it quiet."""
+    """Picks the ids longest unseen beyond the bound. One that comes back starts at version 1: its old dedupe key keeps it quiet."""
     if reading.unchanged:
         return frozenset()
     present = {found.external_id for found in reading.objects}

@@ -142,5 +142,5 @@ def required(seeds: int) -> Required:
         points=list(crash_points()),
         cells=list(cells()),
         probes=list(PROBES),
-        least={"faults": min(100, seeds // 10), "points": int(whole), "cells": int(whole), "probes": int(whole)},
+        least={"faults": 100 if whole else seeds // 20, "points": int(whole), "cells": int(whole), "probes": int(whole)},
     )
