@@ -16,7 +16,7 @@ def test_W33_W34_W35_W38_I11_I12_decisions_are_those_of_the_model(machine: type[
     run_state_machine_as_test(machine, settings=QUICK)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_W33_W34_W35_W38_I11_I12_longer_and_new_histories(machine: type[RuleBasedStateMachine]) -> None:

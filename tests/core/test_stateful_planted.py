@@ -190,7 +190,7 @@ PLANTED = [
 ]
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize(("machine", "plant"), PLANTED, ids=[plant.__name__ for _, plant in PLANTED])
 def test_the_machine_finds_the_planted_fault(machine: type[RuleBasedStateMachine], plant: Plant, monkeypatch: Patch) -> None:
     """The same machine that passes on the honest core fails on this one."""

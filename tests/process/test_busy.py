@@ -17,7 +17,7 @@ WRITERS, CLAIMS = 8, 10_000
 LOCKED = "the database is locked by another process"
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I2_I30_a_foreign_writer_that_keeps_the_lock_too_long_stops_the_sending_not_the_process(
     place: Place, world: World
@@ -66,7 +66,7 @@ def writers(place: Place, batch: int) -> Counter[str]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "batch",
-    [pytest.param(5, marks=pytest.mark.full), pytest.param(1, marks=pytest.mark.nightly)],
+    [pytest.param(5, marks=pytest.mark.nightly), pytest.param(1, marks=pytest.mark.nightly)],
     ids=["five at a time", "alone"],
 )
 def test_I30_eight_writers_make_ten_thousand_claims_and_none_finds_the_database_busy(place: Place, batch: int) -> None:

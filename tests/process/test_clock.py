@@ -88,7 +88,7 @@ def finished(place: Place, world: World) -> None:
     assert place.whole()
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_I1_I4_I6_I7_I11_I23_lives_under_wrong_clocks_share_one_database(place: Place, world: World, libfaketime: Path) -> None:
     """One `sereno up` after the other: right, a day back, a day ahead, ten years ahead, right again."""
@@ -109,7 +109,7 @@ def test_I1_I4_I6_I7_I11_I23_lives_under_wrong_clocks_share_one_database(place: 
         assert running.end() == 0
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_I1_I4_I6_I7_I11_I23_a_clock_that_is_set_while_a_process_runs(place: Place, world: World, libfaketime: Path) -> None:
     """The same process sees its clock go a day back, a day ahead, ten years ahead, and right again."""
@@ -129,7 +129,7 @@ def test_I1_I4_I6_I7_I11_I23_a_clock_that_is_set_while_a_process_runs(place: Pla
     assert len(steps) >= len(WRONG) - 1, "each step is on record"
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("rate", [2.0, 0.5], ids=["twice as quick", "half as quick"])
 def test_I1_I7_I11_I23_a_clock_of_another_rate(place: Place, world: World, libfaketime: Path, rate: float) -> None:
@@ -142,7 +142,7 @@ def test_I1_I7_I11_I23_a_clock_of_another_rate(place: Place, world: World, libfa
         assert running.end() == 0
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I1_I4_I6_I11_I23_two_processes_with_different_clocks_at_once(place: Place, world: World, libfaketime: Path) -> None:
     """One is right, one is a day ahead, on one database: budgets, floors and ends hold all the same."""

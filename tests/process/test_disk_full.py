@@ -46,7 +46,7 @@ def nothing_lost(place: Place, world: World) -> None:
     assert place.whole()
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I2_I30_a_database_that_may_not_grow_sends_nothing_and_works_again(place: Place, world: World) -> None:
     """`PRAGMA max_page_count` on a worker's own connection: SQLITE_FULL at each claim and commit, until the limit is taken away."""
@@ -84,7 +84,7 @@ def _write_all(file: int, piece: bytes) -> None:
         return
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I2_I30_G18_a_full_volume_stops_the_sending_not_the_process(small_disk: Path, tmp_path: Path, world: World) -> None:
     """A tmpfs without a byte left under `sereno up`: it stays, log and doctor say so without the database (incident 31), and it recovers."""
@@ -109,7 +109,7 @@ def test_I2_I30_G18_a_full_volume_stops_the_sending_not_the_process(small_disk: 
         assert running.end() == 0
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I30_a_command_on_a_full_volume_fails_and_says_why(small_disk: Path, world: World) -> None:
     """`once`, and a start of `up`, on a full volume: exit code 7 and one sentence, nothing sent; the next start works."""

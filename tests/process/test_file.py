@@ -40,7 +40,7 @@ def moved(place: Place) -> None:
     place.database.rename(place.folder / "elsewhere.db")
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("take", [removed, replaced, moved], ids=["removed", "replaced", "moved"])
 def test_I30_a_process_whose_database_is_taken_away_says_so_and_ends(
@@ -85,7 +85,7 @@ def marks(tmp_path: Path) -> None:
         pytest.skip(f"the filesystem of this test keeps no extended attributes: {error}")
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I30_who_starts_on_another_file_reads_no_log_of_the_old_one(place: Place, marks: None) -> None:
     """The old `up` is stopped and has noticed nothing, twice: each log is kept under a name of its own, and the file stays whole."""
@@ -117,7 +117,7 @@ def test_I30_who_starts_on_another_file_reads_no_log_of_the_old_one(place: Place
     assert place.whole()
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I30_a_log_that_does_not_say_whose_it_is_makes_the_damage_known(place: Place) -> None:
     """Where no attribute is kept, SQLite reads the old log: `once`, `up` and `doctor` name the damage and end with exit code 7."""
@@ -140,7 +140,7 @@ def test_I30_a_log_that_does_not_say_whose_it_is_makes_the_damage_known(place: P
             assert "Traceback" not in done.stderr
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_I30_nothing_is_sent_on_a_database_that_cannot_be_written(
@@ -164,7 +164,7 @@ def test_I30_nothing_is_sent_on_a_database_that_cannot_be_written(
     assert world.count("jobs") == len(JOBS)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I2_I30_a_disk_that_reports_errors_stops_the_sending_not_the_process(place: Place, world: World) -> None:
     """Every write beyond 64 kB of a file fails (RLIMIT_FSIZE, EFBIG): SQLite's I/O error, no send; and on again once it ends."""

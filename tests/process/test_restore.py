@@ -51,7 +51,7 @@ def at(path: Path, place: Place) -> Place:
     return Place(folder, place.world)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I1_I8_I17_after_sereno_restore_counters_and_keys_hold(place: Place, world: World) -> None:
     """A backup made while all ran, a day, a kill -9, a restore: counted stays counted, keyed takes effect once, at most once is told again."""
@@ -88,7 +88,7 @@ def test_I1_I8_I17_after_sereno_restore_counters_and_keys_hold(place: Place, wor
     assert place.whole()
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I1_I17_a_plain_copy_put_back_spends_again_only_what_was_spent_since(place: Place, world: World) -> None:
     """The file copied and put back while nothing runs: never more than the allowance from the copy on, and the same keys."""

@@ -12,7 +12,7 @@ from sereno.testing.process.world import World, until
 BUDGET = 5
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("opened", [False, True], ids=["between claim and send", "with a request open"])
 def test_I1_I8_I9_I24_a_worker_stopped_past_its_lease_sends_nothing_more_and_writes_nothing(
@@ -52,7 +52,7 @@ def test_I1_I8_I9_I24_a_worker_stopped_past_its_lease_sends_nothing_more_and_wri
     assert others[0] - (sent[-1].at if sent else 0) >= LEASE_S - world.slow_s
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I17_I19_I24_a_worker_stopped_before_an_at_most_once_message_never_sends_it(place: Place, world: World) -> None:
     """The other worker cannot know whether it left: it shows it as unknown. The sleeper wakes and lets it be."""
@@ -70,7 +70,7 @@ def test_I17_I19_I24_a_worker_stopped_before_an_at_most_once_message_never_sends
     assert place.rows("SELECT state FROM delivery") == [{"state": "ambiguous"}]
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_I7_I31_a_process_stopped_over_several_due_instants_makes_one_run_of_them(place: Place, world: World) -> None:
     """`sereno up` sleeps over four instants of a poll: they become one run that says how many it missed (incident 8)."""

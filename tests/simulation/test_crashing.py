@@ -154,7 +154,7 @@ print(json.dumps({"without": whole.outcome.violations, "runs": runs, "found": fo
 """
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("mutant", "scenario", "rule"),
     [
@@ -171,7 +171,7 @@ def test_planted_bugs_show_after_a_death_alone(mutant: str, scenario: str, rule:
     assert any(text.startswith((rule, "END")) for text in seen["found"]), seen
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize(("mutant", "scenario"), [("effects-lost", "there-done"), ("count-after-send", "there-done")])
 def test_planted_bugs_of_the_commit_are_found(mutant: str, scenario: str) -> None:
     """A commit that forgets the delivery, and a count that comes after the send."""
@@ -188,7 +188,7 @@ def planted(mutant: str, scenario: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_rotating_sample_of_all_runs_holds() -> None:
     """G6: every 40th run, other ones with each commit; `make crashes` takes a tenth and `make nightly` all."""
     offset = rotating(command.HERE, SAMPLE) - 1

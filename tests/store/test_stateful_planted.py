@@ -188,7 +188,7 @@ PLANTED: list[Plant] = [
 ]  # fmt: skip
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("plant", PLANTED, ids=[plant.__name__ for plant in PLANTED])
 def test_the_machine_finds_the_planted_fault(plant: Plant, monkeypatch: Patch) -> None:

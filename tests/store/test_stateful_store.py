@@ -39,7 +39,7 @@ def test_I1_I8_I11_I12_I17_I18_the_store_is_what_its_model_is(machine: type[Stor
     assert met >= WANTED - RARE, WANTED - RARE - met
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("machine", DIALECTS)
 def test_I1_I8_I11_I12_I17_I18_longer_and_new_histories(machine: type[StoreMachine]) -> None:
