@@ -27,7 +27,7 @@ WANTED = {
     "released operation", "parked", "submitted anew", "step told",
     "LeaseLost", "NotNow", "NotAllowed", "AlreadyExists", "database gone inside", "database gone after",
 }  # fmt: skip
-RARE = {"database gone inside", "database gone after", "released operation", "AlreadyExists"}
+RARE = {"database gone after"}
 
 
 @pytest.mark.parametrize("machine", DIALECTS)

@@ -49,4 +49,3 @@ class Outcome:
     coverage: Coverage
     log: Sequence[str] = ()
     """The last events, for a failing world."""
-    figures: Mapping[str, float] | None = None

@@ -3,9 +3,8 @@
 import multiprocessing
 import signal
 import subprocess
-import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,16 +138,14 @@ def _limited(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def run_seeds(seeds: Sequence[int], *, jobs: int, tell: Callable[[Ran], None], until: float | None = None) -> Iterator[Ran]:
-    """Runs worlds in so many processes; hands each on as it ends, in no certain order. `until` is an instant of `time.monotonic`
-    after which no further world is handed on. Ctrl-C ends the processes."""
+def run_seeds(seeds: Sequence[int], *, jobs: int, tell: Callable[[Ran], None]) -> Iterator[Ran]:
+    """Runs worlds in so many processes; hands each on as it ends, in no certain order. Ctrl-C ends the
+    processes."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(jobs, initializer=_quiet, maxtasksperchild=500) as pool:
         for ran in pool.imap_unordered(run_seed, seeds, chunksize=5):
             tell(ran)
             yield ran
-            if until is not None and time.monotonic() > until:
-                break
 
 
 def _quiet() -> None:
@@ -159,8 +156,3 @@ def _quiet() -> None:
 def unvisited(total: Total, required: Required, areas: Sequence[str]) -> list[str]:
     """What had to be visited and was not, or too seldom, in these areas."""
     return [line for line in required.unvisited(total.coverage) if line.partition(":")[0] in areas]
-
-
-def shares(counts: Mapping[str, int]) -> Sequence[tuple[str, int]]:
-    """Counts, the rarest first."""
-    return sorted(counts.items(), key=lambda pair: (pair[1], pair[0]))
